@@ -191,3 +191,14 @@ def _open_files(files: Files, pid: int) -> set[str]:
         except OSError:
             continue
     return open_files
+
+
+def variable(files: Files, pids: Iterable[int], name: str) -> str:
+    """An environment variable of the newest process that has it, which has what a start script adds. Raises
+    LookupError.
+    """
+    for content in files.read_many(f"/proc/{pid}/environ" for pid in sorted(pids, reverse=True)).values():
+        for entry in content.decode(errors="replace").split("\0"):
+            if entry.startswith(f"{name}="):
+                return entry.partition("=")[2]
+    raise LookupError(f"none of its processes has the variable {name}")

@@ -51,8 +51,13 @@ def _pattern(text: str) -> str:
     return text
 
 
+_READ_WAYS = ("http", "jmx", "jcmd", "file", "environ")
+
+
 class ReadBack(Strict):
-    """How the level in force is read from the running process. One of ``http``, ``jmx``, ``jcmd``, ``file``."""
+    """How the level in force is read from the running process. One of ``http``, ``jmx``, ``jcmd``, ``file``,
+    ``environ``.
+    """
 
     http: HttpPath | None = Field(default=None, description="path below the application's address, answered by 200")
     jmx: Annotated[str, Field(min_length=3, max_length=1_000)] | None = Field(
@@ -62,6 +67,9 @@ class ReadBack(Strict):
         default=None, description="command of the JDK's jcmd, such as `VM.system_properties`"
     )
     file: FilePath | None = Field(default=None, description="file that the application writes in its directory")
+    environ: Label | None = Field(
+        default=None, description="a variable that its process was started with: `MALLOC_ARENA_MAX`"
+    )
     attribute: Label | None = Field(default=None, description="of the MBean")
     key: Label | None = Field(
         default=None, description="in the response's JSON (`pool.size`), or of a line `key=value`"
@@ -72,15 +80,15 @@ class ReadBack(Strict):
 
     @property
     def way(self) -> str:
-        """The one of the four that is given."""
-        return next(way for way in ("http", "jmx", "jcmd", "file") if getattr(self, way) is not None)
+        """The one that is given."""
+        return next(way for way in _READ_WAYS if getattr(self, way) is not None)
 
     @model_validator(mode="after")
     def _one_way(self) -> ReadBack:
-        ways = [way for way in ("http", "jmx", "jcmd", "file") if getattr(self, way) is not None]
+        ways = [way for way in _READ_WAYS if getattr(self, way) is not None]
         if len(ways) != 1:
             ways_text = " and ".join(ways) or "nothing"
-            raise KeyedError((), f"it says {ways_text}; write one of http, jmx, jcmd and file")
+            raise KeyedError((), f"it says {ways_text}; write one of http, jmx, jcmd, file and environ")
         if (self.attribute is not None) != (self.way == "jmx"):
             raise KeyedError(("attribute",), "`attribute` names what is read of an MBean, and only of one (jmx)")
         if self.key is not None and self.pattern is not None:
@@ -240,7 +248,7 @@ class OwnKnob(Strict):
             raise KeyedError(
                 (),
                 "a knob without read-back: say how its level is read from the running process, such as `read_back: {"
-                " http: /path, key: name }`, or by jmx, jcmd or file",
+                " http: /path, key: name }`, or by jmx, jcmd, file or environ",
             )
         if self.live is not None and self.read_back is not None and self.read_back.way != "jmx":
             raise KeyedError(("live",), f"live levels are written to an MBean, and it is read by {self.read_back.way}")

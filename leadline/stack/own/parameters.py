@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from leadline.host import here
-from leadline.host.files import listening, listens
+from leadline.host.files import listening, listens, variable
 from leadline.host.jvm import AttachError, java_pid, jcmd
 from leadline.model.errors import LeadlineError, nearest, quoted
 from leadline.model.knob import Kind, Knob, Level
@@ -231,6 +231,8 @@ class Parameters(JavaServer):
             return picked(text, way.key) if way.key else _found(text, way)
         if way.jcmd is not None:
             return _found(self._asked_jcmd(way.jcmd), way)
+        if way.environ is not None:
+            return variable(self.context.host.files, self.process.pids(), way.environ)
         return _found((self.context.directory / (way.file or "")).read_text(errors="replace"), way)
 
     def _attribute(self, pattern: str, attribute: str) -> str:

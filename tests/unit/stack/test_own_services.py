@@ -56,6 +56,11 @@ knobs:
     range: [1, 64]
     argument: --size=${level}
     read_back: { file: state.txt, key: size }
+  app.arenas:
+    service: store
+    range: [1, 64]
+    environment: MALLOC_ARENA_MAX
+    read_back: { environ: MALLOC_ARENA_MAX }
 """
 
 
@@ -81,13 +86,18 @@ def test_services_are_started_in_order_with_knobs_and_data_of_their_own(stack_fi
     assert "app.size" in {knob.name for knob in stack_catalogue(choice_of(str(stack_file)))}
     stack = stack_of(stack_file)
     assert {"store", "relay"} <= stack.versions().keys()
-    for trial, levels in enumerate(({"app.size": 7}, {})):
+    for trial, levels in enumerate(({"app.size": 7, "app.arenas": 2}, {})):
         directory = tmp_path / f"trial-{trial}"
         stack.reset_data(directory)
         stack.up(levels, directory)
         try:
             assert list(stack.processes()) == ["store", "relay", "server"]
             assert stack.read_back("app.size") == levels.get("app.size", 8)
+            if "app.arenas" in levels:
+                assert stack.read_back("app.arenas") == 2
+            else:
+                with pytest.raises(LookupError, match="none of its processes has the variable MALLOC_ARENA_MAX"):
+                    stack.read_back("app.arenas")
             stack.check_alive()
             stack.check_members()
         finally:

@@ -194,7 +194,12 @@ def test_one_that_does_not_start_is_told_of_with_its_last_words(stack_file: Path
         ("app.py", "app.pyz.jar", 2, "did you mean app.py?"),
         ("directory: data", "directory: date", 4, "there is no directory"),
         ("    read_back: { http: /settings, key: pool.size }\n", "", 7, "a knob without read-back"),
-        ("{ http: /settings, key: pool.size }", "{ key: pool.size }", 10, "write one of http, jmx, jcmd and file"),
+        (
+            "{ http: /settings, key: pool.size }",
+            "{ key: pool.size }",
+            10,
+            "write one of http, jmx, jcmd, file and environ",
+        ),
         ("{ file: state.txt, key: wait }", "{ file: state.txt }", 15, "say by `key` or `pattern`"),
         ("{ http: /settings,", "{ http: settings,", 10, "it begins with a /"),
         ("http: /settings, key", "jmx: 'a:b=c', attribute", 10, "jmx needs a JVM"),
