@@ -193,7 +193,7 @@ workload:
   ramp_down: 0s
 factors: { app.delay: [quick, slow], placement.server_cpus: [all, "0"] }
 settings: { relay.jvm.heap: 64m }
-design: { replicates: 1, sentinels: null }
+design: { replicates: 2, sentinels: null }
 responses: [throughput, p50]
 """
 
@@ -217,8 +217,9 @@ def test_a_native_program_is_measured_with_services_behind_it(front: dict[str, s
     assert (done.returncode, "start: after store, relay" in done.stdout) == (0, True), done.stdout + done.stderr
     done = leadline("run", "front.yaml", "--json", cwd=tmp_path)
     assert done.returncode in (0, 4), done.stderr
-    trials = json.loads(done.stdout)["trials"]
-    assert [trial["state"] for trial in trials] == ["done"] * 3, trials
+    document = json.loads(done.stdout)
+    trials = document["trials"]
+    assert [trial["state"] for trial in trials] == ["done"] * 6, trials
     p50: dict[tuple[str, str], list[float]] = {}
     for trial in trials:
         levels = trial["planned"]["levels"]
@@ -227,6 +228,15 @@ def test_a_native_program_is_measured_with_services_behind_it(front: dict[str, s
     slow = p50.pop(("slow", "all"))
     assert len(p50) == 2  # both sets of CPUs, read back
     assert min(slow) > 40 > min(map(min, p50.values())) > 0, (slow, p50)  # ms that the store waits
+    effects = [
+        effect
+        for response in document["analysis"]["responses"]
+        if response["response"] == "p50"
+        for effect in response["effects"]
+        if effect["factor"] == "app.delay"
+    ]
+    (effect,) = effects  # two trials of each level, beside a neighbour, may be too few for a verdict
+    assert effect["verdict"] in ("worse", "undetermined"), effects
     raw = Path(trials[0]["directory"]) / "raw" / "relay" / "gc.log"
     assert raw.stat().st_size > 0
     assert all((tmp_path / name).read_text() == text.replace("PYTHON", sys.executable) for name, text in front.items())
