@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import time
@@ -34,6 +35,8 @@ from leadline.model.ownparts import OwnKnob
 from leadline.model.places import BRD, OVERLAY, SCHEDULER
 
 LOOPBACK = "127.0.0.1"
+_OUTGOING = "/proc/sys/net/ipv4/ip_local_port_range"
+_FIRST_PORT, _TRIES = 16_384, 64  # of ports that services are given
 _KILLED = 10.0  # seconds that a killed process may take to end
 
 
@@ -191,6 +194,14 @@ class LocalHost:
         return sorted(os.sched_getaffinity(0))
 
     def free_port(self) -> int:
+        """Below those that the kernel gives to outgoing connections, where there are any: the driver's are thousands,
+        and one of them could have the port before a service listens on it.
+        """
+        text = next(iter(self.files.read_many([_OUTGOING]).values()), b"0")
+        ports = range(_FIRST_PORT, int(text.split()[0]))
+        for chosen in random.SystemRandom().sample(ports, min(_TRIES, len(ports))):
+            if not self.port_taken(chosen):
+                return chosen
         with socket.socket() as probe:
             probe.bind((LOOPBACK, 0))
             port: int = probe.getsockname()[1]

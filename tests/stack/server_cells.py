@@ -69,7 +69,7 @@ def stack(
     choice = StackChoice.model_validate(
         {"app": app, "server": server, "mode": mode, "database": database, "java": str(java) if java else None}
     )
-    options = StackOptions(http_port=free_port(), properties=properties or {}, ready_timeout=400.0)
+    options = StackOptions(http_port=LocalHost().free_port(), properties=properties or {}, ready_timeout=400.0)
     made = Stack(choice, LocalHost(state=place / "state"), place / "home", options)
     made.provision(print)
     made.prepare_data(print)
@@ -91,12 +91,6 @@ def changes_while_it_runs(made: Stack, levels: Settings) -> None:
     for wanted in (others, {name: levels[name] for name in names}):
         made.apply(wanted)
         assert {name: made.read_back(name) for name in names} == wanted
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

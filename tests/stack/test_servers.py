@@ -136,18 +136,12 @@ def context(tmp_path: Path, host: LocalHost, database: Endpoint, archive: Path) 
         host,
         tmp_path / "server",
         tmp_path / "trial" / "logs",
-        http_port=free_port(),
+        http_port=LocalHost().free_port(),
         database=database,
         raw=tmp_path / "trial" / "raw",
         deployment=replace(Brokerage().deployment("direct", {}), archive=archive),
         certificate=make_certificate(),
     )
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def get(port: int, path: str, scheme: str = "https") -> tuple[int, dict[str, str]]:

@@ -310,3 +310,14 @@ def test_an_impossible_memory_limit_says_why(host: LocalHost, tmp_path: Path, mo
     with pytest.raises(UsageError, match="impossible on this host: no control groups are mounted"):
         host.start(spec(tmp_path, "true", memory=1 << 20))
     assert host.journal.open_entries() == []
+
+
+@pytest.mark.parametrize(("outgoing", "last"), [("17000\t60999", 16_999), ("1024\t65535", 65_535)])
+def test_services_have_ports_that_no_outgoing_connection_can_take(outgoing: str, last: int, tmp_path: Path) -> None:
+    setting = tmp_path / "proc/sys/net/ipv4/ip_local_port_range"
+    setting.parent.mkdir(parents=True)
+    setting.write_text(f"{outgoing}\n")
+    host = LocalHost(state=tmp_path / "state", root=tmp_path)
+    ports = {host.free_port() for _ in range(20)}
+    assert max(ports) <= last
+    assert not any(map(host.port_taken, ports))
