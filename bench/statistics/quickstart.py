@@ -70,8 +70,10 @@ def most(rate: float, instances: int, effect: float, error: float) -> float:
 
     differs = np.r_[0.0, np.geomspace(0.05, 100, 31)]  # variance of the effect between instances, in the slots' error
     wrong = np.array([mass(1 + variance, 0.0) for variance in differs])
-    best = optimize.linprog(-mass(1.0, effect / error), A_ub=wrong, b_ub=np.full(len(differs), rate), bounds=(0, 1))
-    return float(-np.asarray(best.fun))
+    power = mass(1.0, effect / error)
+    best = optimize.linprog(-power, A_ub=wrong, b_ub=np.full(len(differs), rate), bounds=(0, 1))
+    assert best.x is not None, best.message
+    return float(power @ best.x)
 
 
 def main() -> None:
