@@ -125,7 +125,7 @@ def machine_of(root: Path) -> Machine:
 
 def _device(root: Path) -> str:
     """Name of the whole block device that holds the current directory; ``none`` where that lies on no device."""
-    number = Path.cwd().stat().st_dev
+    number = Path().stat().st_dev  # also where the directory has been removed: `restore` works there, too
     place = (root / f"sys/dev/block/{os.major(number)}:{os.minor(number)}").resolve()
     if (place / "partition").exists():
         place = place.parent

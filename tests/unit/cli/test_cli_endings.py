@@ -133,6 +133,15 @@ def test_a_foreseen_error_of_the_system_is_one_line(tmp_path: Path) -> None:
     assert done.stderr.startswith("leadline: ")
 
 
+def test_a_host_is_put_back_from_a_directory_that_is_gone(tmp_path: Path) -> None:
+    environment = {**os.environ, "LEADLINE_STATE": str(tmp_path / "state")}
+    (tmp_path / "gone").mkdir()
+    command = f"rmdir {tmp_path / 'gone'} && exec {sys.executable} -m leadline.cli restore"
+    argv = ["bash", "-c", command]
+    done = subprocess.run(argv, cwd=tmp_path / "gone", env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "nothing to put back\n"), done.stderr
+
+
 def test_the_live_view_begins_in_a_terminal() -> None:
     console = Console(file=io.StringIO(), force_terminal=True)
     live = watcher(console)
