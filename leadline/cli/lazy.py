@@ -15,7 +15,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from leadline.model.errors import UsageError, nearest
+from leadline.model.errors import UsageError, did_you_mean
 
 # Command: with this option, only these of its options and arguments mean something.
 ALONE: Mapping[str, Mapping[str, str]] = {
@@ -363,8 +363,7 @@ class LazyCommands(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         if cmd_name not in COMMANDS:
-            near = nearest(cmd_name, list(COMMANDS))
-            hint = f"did you mean {near}?" if near else "leadline --help lists them"
+            hint = did_you_mean(cmd_name, list(COMMANDS)) or "leadline --help lists them"
             raise UsageError(f"No such command {cmd_name!r}; {hint}")
         app = typer.Typer(rich_markup_mode=None)
         app.callback()(_nothing)  # a group even where the module has one command

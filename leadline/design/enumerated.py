@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from leadline.design.kinds import DesignError, DesignKind
 from leadline.model.design import Design
-from leadline.model.errors import nearest
+from leadline.model.errors import did_you_mean
 from leadline.model.plan import Factor, Treatment
 
 
@@ -44,8 +44,7 @@ def _split(factors: Sequence[Factor], design: Design) -> tuple[Factor, list[Fact
             _EACH,
         )
     if design.each not in names:
-        near = nearest(design.each, names)
-        hint = f"did you mean {near}?" if near else f"factors: {', '.join(names)}"
+        hint = did_you_mean(design.each, names) or f"factors: {', '.join(names)}"
         raise DesignError(f"design: each is {design.each}, which is no factor; {hint}", _EACH)
     others = [factor for factor in factors if factor.name != design.each]
     if not others:
@@ -128,8 +127,7 @@ def configurations(factors: Sequence[Factor], design: Design) -> tuple[Treatment
 def _check_levels(factors: Sequence[Factor], name: str, factor: str, level: object) -> None:
     entry = next((candidate for candidate in factors if candidate.name == factor), None)
     if entry is None:
-        near = nearest(factor, [candidate.name for candidate in factors])
-        hint = f"did you mean {near}?" if near else "list it under `factors`"
+        hint = did_you_mean(factor, [candidate.name for candidate in factors]) or "list it under `factors`"
         raise DesignError(f"design: configuration {name!r} names {factor}, which is no factor; {hint}", (*_NAMED, name))
     if level not in entry.levels:
         listed = ", ".join(str(value) for value in entry.levels)

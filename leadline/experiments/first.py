@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from leadline.checks.files.study import parse_study
-from leadline.model.errors import UsageError, nearest
+from leadline.model.errors import UsageError, did_you_mean
 from leadline.places.knobs import knobs_of
 from leadline.stack.registry import DATABASES, SERVERS, applications_on
 
@@ -54,8 +54,7 @@ def first_study(name: str, question: str, server: str, database: str, users: int
         ("database", database, DATABASES),
     ):
         if value not in choices:
-            near = nearest(value, list(choices))
-            hint = f"did you mean {near}?" if near else f"one of {', '.join(choices)}"
+            hint = did_you_mean(value, list(choices)) or f"one of {', '.join(choices)}"
             raise UsageError(f"--{option} {value!r} is not known; {hint}")
     wording = QUESTIONS[question]
     _, lacking = knobs_of(server, "")

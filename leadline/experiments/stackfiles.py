@@ -15,7 +15,7 @@ from leadline.checks.load import check_load
 from leadline.host.local import LocalHost
 from leadline.host.textfile import expanded, write_private
 from leadline.load.result import read_summary
-from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError, nearest, quoted
+from leadline.model.errors import LeadlineError, RestoreError, TrialFailure, UsageError, did_you_mean, quoted
 from leadline.model.knob import ApplyCost, Knob, KnobOwner, Level, Owner
 from leadline.model.ownstack import OwnFile
 from leadline.model.record import LoadSecond
@@ -125,8 +125,7 @@ def _check_server(found: Artifact, server: str | None) -> None:
 
 def _check_name(server: str) -> None:
     if server not in WARS:
-        near = nearest(server, list(WARS))
-        hint = f"did you mean {near}?" if near else f"there is {', '.join(WARS)}"
+        hint = did_you_mean(server, list(WARS)) or f"there is {', '.join(WARS)}"
         raise UsageError(f"--server: unknown server {quoted(server)}; {hint}")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from leadline.figures.extremes import Extremes
 from leadline.figures.table import AT_DEFAULT, Parameter, ResultTable, Run, ordered
-from leadline.model.errors import FailureClass, UsageError, nearest, quoted
+from leadline.model.errors import FailureClass, UsageError, did_you_mean, quoted
 from leadline.model.received import from_json
 from leadline.model.result import RESPONSES, ResponseKind
 
@@ -131,8 +131,7 @@ def _canonical(head: Sequence[str], source: str, response: str | None) -> list[s
     if twice:
         raise UsageError(f"{source}: two columns mean the {twice[0]}; keep one, or name the response by --response")
     if response is not None and "response" not in names:
-        near = nearest(response, [cell.strip() for cell in head])
-        hint = f"did you mean {near}?" if near else f"it is none of {len(head)}"
+        hint = did_you_mean(response, [cell.strip() for cell in head]) or f"it is none of {len(head)}"
         raise UsageError(f"{source}: no column {response!r}; {hint}")
     if "gain" not in names and "response" not in names:
         several = [cell.strip() for cell in head if cell.strip().lower() in RESPONSES]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from leadline.analysis.scale import response_kind
 from leadline.figures.table import Parameter, ResultTable, Run
-from leadline.model.errors import BLAMED, UsageError, nearest
+from leadline.model.errors import BLAMED, UsageError, did_you_mean
 from leadline.model.knob import ApplyCost
 from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Factor, Plan
@@ -25,8 +25,7 @@ def system_factor(plan: Plan, wanted: str | None = None) -> Factor | None:
     names = [factor.name for factor in plan.factors]
     if wanted is not None:
         if wanted not in names:
-            near = nearest(wanted, names)
-            hint = f"did you mean {near}?" if near else f"factors: {', '.join(names) or 'none'}"
+            hint = did_you_mean(wanted, names) or f"factors: {', '.join(names) or 'none'}"
             raise UsageError(f"--system {wanted}: the study has no such factor; {hint}")
         return plan.factors[names.index(wanted)]
     for factor in plan.factors:

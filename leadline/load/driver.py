@@ -18,7 +18,7 @@ from leadline.load import result
 from leadline.load.arrivals import arrival_options, most_sessions
 from leadline.load.scenario import find_scenario, parameters, preset_variables, sent_variables, source_address
 from leadline.model.drivers import DriverHost, shares
-from leadline.model.errors import LeadlineError, UsageError, nearest, quoted, shortened
+from leadline.model.errors import LeadlineError, UsageError, did_you_mean, quoted, shortened
 from leadline.model.workload import Workload
 
 _TIMEOUT = 20.0  # seconds; it reads the files of the scenario, a recording too
@@ -32,8 +32,7 @@ def check_variables(load: Workload) -> None:
         if name == "units":
             raise UsageError("units is workload.load_units, which scales the data as well; write it there")
         if name not in names:
-            near = nearest(name, names)
-            hint = f"did you mean {near}?" if near else f"its parameters: {', '.join(names) or 'none'}"
+            hint = did_you_mean(name, names) or f"its parameters: {', '.join(names) or 'none'}"
             raise UsageError(f"scenario {load.scenario} has no parameter {quoted(name)}; {hint}")
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from leadline import catalogue
 from leadline.load.result import read_summary
 from leadline.load.scenario import find_scenario, parameters
-from leadline.model.errors import LeadlineError, NotInPlay, UsageError, nearest, quoted
+from leadline.model.errors import LeadlineError, NotInPlay, UsageError, did_you_mean, quoted
 from leadline.model.knob import ApplyCost, AtStart, Kind, Knob, Level, Owner
 from leadline.model.units import parse_duration
 from leadline.model.workload import OPEN, RATE, USERS, Workload, is_load, load_at
@@ -49,8 +49,7 @@ def why_not(name: str, load: Workload) -> str:
     if name == f"load.{_DATA}":
         return f"{name} is workload.load_units, which scales the data as well: it is the same in all trials"
     names = [knob.name for knob in load_knobs(load)]
-    near = nearest(name, names)
-    hint = f"did you mean {near}?" if near else f"what can be varied: {', '.join(names)}"
+    hint = did_you_mean(name, names) or f"what can be varied: {', '.join(names)}"
     return f"scenario {load.scenario} has no parameter {quoted(name.partition('.')[2])}; {hint}"
 
 

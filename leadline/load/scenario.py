@@ -12,7 +12,7 @@ from typing import Any
 
 from leadline.host.textfile import expanded, is_file, read_text
 from leadline.load.generators.base import split_url
-from leadline.model.errors import UsageError, nearest, quoted, shortened
+from leadline.model.errors import UsageError, did_you_mean, quoted, shortened
 from leadline.model.knob import Level
 from leadline.model.shapes import PRESETS, Preset
 from leadline.model.workload import Workload
@@ -36,8 +36,7 @@ def find_scenario(scenario: str) -> Path:
         return path.resolve()
     if path.suffix in (".yaml", ".yml") or "/" in scenario:
         raise UsageError(f"scenario file {scenario} does not exist, or is no file")
-    close = nearest(scenario, list(built_in))
-    hint = f"did you mean {close}?" if close else f"built in: {', '.join(built_in)}; or give the path of a YAML file"
+    hint = did_you_mean(scenario, list(built_in)) or f"built in: {', '.join(built_in)}; or give the path of a YAML file"
     raise UsageError(f"no scenario {quoted(scenario)}; {hint}")
 
 
@@ -131,8 +130,7 @@ def find_preset(name: str) -> Preset:
     """Raises UsageError naming the nearest one."""
     if name in PRESETS:
         return PRESETS[name]
-    close = nearest(name, list(PRESETS))
-    hint = f"did you mean {close}?" if close else f"presets: {', '.join(PRESETS)}"
+    hint = did_you_mean(name, list(PRESETS)) or f"presets: {', '.join(PRESETS)}"
     raise UsageError(f"no preset {name!r}; {hint}")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from leadline.load.result import LimitResult
 from leadline.load.scenario import read_scenario
 from leadline.load.series import ALL, Outcomes, outcomes_in, recorded, some_seconds
-from leadline.model.errors import UsageError, nearest, quoted
+from leadline.model.errors import UsageError, did_you_mean, nearest, quoted
 from leadline.model.result import AtLeast
 from leadline.model.units import parse_duration
 
@@ -71,8 +71,7 @@ def check_bounds(bounds: Sequence[Bound], scenario: Path) -> None:
     transactions = [ALL, *map(str, read_scenario(scenario)["transactions"])]
     for bound in bounds:
         if bound.transaction not in transactions:
-            close = nearest(bound.transaction, transactions)
-            hint = f"did you mean {close}?" if close else f"it has {', '.join(transactions[1:])}"
+            hint = did_you_mean(bound.transaction, transactions) or f"it has {', '.join(transactions[1:])}"
             raise UsageError(f"--limit: {scenario.name} has no transaction {quoted(bound.transaction)}; {hint}")
 
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from leadline.model.errors import UsageError, nearest, quoted
+from leadline.model.errors import UsageError, did_you_mean, quoted
 from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.knob import Level
 from leadline.model.result import RESPONSES, Effect, Interval, StudyAnalysis, Verdict
@@ -101,8 +101,7 @@ def _parse(text: str, responses: Collection[str], limits: bool) -> Condition:
     absolute = limits and (not value.endswith("%") or name in SHARES)
     choices = LOAD_LIMITS if absolute else responses
     if name not in choices:
-        close = nearest(name, list(choices))
-        hint = f"did you mean {close}?" if close else f"there are {', '.join(choices)}"
+        hint = did_you_mean(name, list(choices)) or f"there are {', '.join(choices)}"
         raise UsageError(f"--fail {quoted(text)}: {quoted(name)} is not measured here; {hint}")
     if absolute:
         _check_limit(text, name, sign, value)

@@ -156,3 +156,9 @@ def nearest(word: str, choices: list[str]) -> str | None:
 
     close_matches = difflib.get_close_matches(word[:200], choices, n=1)
     return close_matches[0] if close_matches else None
+
+
+def did_you_mean(word: str, choices: list[str]) -> str:
+    """A hint at the choice most like ``word``; empty when nothing is close."""
+    near = nearest(word, choices)
+    return f"did you mean {near}?" if near else ""

@@ -18,7 +18,7 @@ from pydantic_core import CoreSchema
 
 from leadline.model import ownparts
 from leadline.model.bounds import FilePath, Label, Strict, count
-from leadline.model.errors import KeyedError, nearest, quoted
+from leadline.model.errors import KeyedError, did_you_mean, nearest, quoted
 
 COMMAND = "command"  # in place of a server's name
 ServerName = Literal["glassfish", "liberty", "tomcat", "tomee", "wildfly"]
@@ -378,8 +378,7 @@ class OwnStack(Strict):
                 raise KeyedError(("services", name), problem)
         for knob_name, knob in self.knobs.items():
             if knob.service is not None and knob.service not in names:
-                near = nearest(knob.service, names)
-                hint = f"did you mean {near}?" if near else f"there is {', '.join(names) or 'none'}"
+                hint = did_you_mean(knob.service, names) or f"there is {', '.join(names) or 'none'}"
                 problem = f"there is no service {quoted(knob.service)} in `services`; {hint}"
                 raise KeyedError(("knobs", knob_name, "service"), problem)
 

@@ -15,7 +15,7 @@ from leadline.model.conditions import Condition, parse
 from leadline.model.design import Design
 from leadline.model.disturbance import FIGURES
 from leadline.model.drivers import Drivers
-from leadline.model.errors import KeyedError, UsageError, nearest
+from leadline.model.errors import KeyedError, UsageError, did_you_mean
 from leadline.model.guest import GUEST_KINDS, Guest, GuestKind, check_guest
 from leadline.model.hosts import OrSsh, SshHost, ssh_host
 from leadline.model.knob import ApplyCost
@@ -62,8 +62,7 @@ def _known(kind: str, table: Collection[str]) -> AfterValidator:
             if name in names[:at]:
                 raise KeyedError((at,), f"{kind}s lists {name} twice")
             if name not in table:
-                near = nearest(name, list(table))
-                hint = f"did you mean {near}?" if near else f"{kind}s: {', '.join(table)}"
+                hint = did_you_mean(name, list(table)) or f"{kind}s: {', '.join(table)}"
                 percentiles = [name for name in table if re.fullmatch(r"p[0-9]+", name)]
                 if percentiles and re.fullmatch(r"p[\d.]+", name):
                     hint = f"percentiles: {', '.join(percentiles)}"

@@ -11,7 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 from leadline.model import study
 from leadline.model.bounds import DAY, FilePath, Label, RawLevel, Seed, Strict, count, duration, number
 from leadline.model.design import Rotation
-from leadline.model.errors import KeyedError, nearest
+from leadline.model.errors import KeyedError, did_you_mean
 from leadline.model.ownstack import OrStackFile, OwnFile, named_after
 from leadline.model.workload import Workload, check_budget, warmed_until_over
 
@@ -81,8 +81,7 @@ class Step(Strict):
             )
         for knob in self.elsewhere:
             if knob not in self.levels:
-                near = nearest(knob, list(self.levels))
-                hint = f"did you mean {near}?" if near else f"it moves {', '.join(self.levels)}"
+                hint = did_you_mean(knob, list(self.levels)) or f"it moves {', '.join(self.levels)}"
                 raise KeyedError(
                     ("elsewhere", knob), f"elsewhere names {knob}, which step {self.name} does not move; {hint}"
                 )
@@ -229,8 +228,7 @@ class Tuning(Strict):
             raise KeyedError(("steps", at), f"two steps are named {names[at]}")
         for at, name in enumerate(self.skip):
             if name not in names:
-                near = nearest(name, names)
-                hint = f"did you mean {near}?" if near else f"the steps are {', '.join(names)}"
+                hint = did_you_mean(name, names) or f"the steps are {', '.join(names)}"
                 raise KeyedError(("skip", at), f"skip names {name}, which is no step; {hint}")
         owner: dict[str, str] = {}
         for at, step in enumerate(self.steps):

@@ -16,7 +16,7 @@ from ruamel.yaml.comments import CommentedMap
 
 from leadline.checks.files.study import StudyFile, validated
 from leadline.model.design import Design
-from leadline.model.errors import UsageError, nearest, quoted
+from leadline.model.errors import UsageError, did_you_mean, quoted
 from leadline.model.guest import FORKS, GUEST_KINDS
 from leadline.model.guest import KERNEL as GUEST_KERNEL
 from leadline.model.hosts import KERNEL, ssh_host
@@ -82,8 +82,7 @@ def kind_of(word: str) -> str:
     except ValueError as error:
         raise UsageError(f"--host {error}") from None
     if word not in KINDS:
-        near = nearest(word, list(KINDS))
-        hint = f"did you mean {near}?" if near else f"write {_CHOICES}"
+        hint = did_you_mean(word, list(KINDS)) or f"write {_CHOICES}"
         raise UsageError(f"--host {quoted(word)}: there is no such kind of host; {hint}")
     return KINDS[word]
 

@@ -13,7 +13,7 @@ from leadline.advice.why import why
 from leadline.conclude.explanation import told_frames, told_waits
 from leadline.experiments.confirm import fresh_seed
 from leadline.model.bounds import RawLevel
-from leadline.model.errors import UsageError, nearest
+from leadline.model.errors import UsageError, did_you_mean
 from leadline.model.knob import Knob, Level
 from leadline.model.record import StudyRecord
 from leadline.model.result import StudyAnalysis
@@ -45,8 +45,7 @@ class Advice:
         by_name = {finding.name: finding for finding in self.findings}
         for name in names:
             if name not in by_name:
-                near = nearest(name, list(by_name))
-                hint = f"did you mean {near}?" if near else f"there is {', '.join(by_name) or 'none'}"
+                hint = did_you_mean(name, list(by_name)) or f"there is {', '.join(by_name) or 'none'}"
                 raise UsageError(f"--finding {name}: {self.run} has no such finding; {hint}")
         return [by_name[name] for name in names]
 

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from leadline.conclude import answer
 from leadline.conclude.gate import Gate, change_of
 from leadline.model.conditions import State
-from leadline.model.errors import UsageError, nearest, printable, quoted
+from leadline.model.errors import UsageError, did_you_mean, printable, quoted
 from leadline.model.result import Interval
 from leadline.model.units import signed
 from leadline.report import words
@@ -28,8 +28,7 @@ _STATES = {"good": "good", "warn": "warning", "bad": "failed", "unknown": "unkno
 def text(found: Summary, format_: str) -> str:
     """The summary in one of ``FORMATS``. Raises UsageError with the nearest format."""
     if format_ not in FORMATS:
-        near = nearest(format_, [*FORMATS, HTML])
-        hint = f"did you mean {near}?" if near else ", ".join([HTML, *FORMATS])
+        hint = did_you_mean(format_, [*FORMATS, HTML]) or ", ".join([HTML, *FORMATS])
         raise UsageError(f"unknown format {quoted(format_)}; {hint}")
     return FORMATS[format_](found)
 

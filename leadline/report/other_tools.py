@@ -18,7 +18,7 @@ from leadline.experiments.command_files import runs_of_file
 from leadline.figures.other_tools import OfHyperfine, Results, Run, results_of
 from leadline.host.received import parquet_file
 from leadline.host.textfile import read_text
-from leadline.model.errors import FailureClass, UsageError, nearest, quoted
+from leadline.model.errors import FailureClass, UsageError, did_you_mean, quoted
 from leadline.model.judgement import Judgement
 from leadline.model.naming import plain_level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
@@ -203,8 +203,7 @@ def _baseline(levels: Mapping[str, list[Run]], options: Options) -> str:
         raise UsageError(f"{len(levels)} levels; at most {_MOST_LEVELS} are compared")
     baseline = first if options.baseline is None else options.baseline
     if baseline not in levels:
-        near = nearest(baseline, list(levels))
-        hint = f"did you mean {near}?" if near else f"there are {', '.join(levels)}"
+        hint = did_you_mean(baseline, list(levels)) or f"there are {', '.join(levels)}"
         raise UsageError(f"--baseline {quoted(baseline)}: no such level; {hint}")
     numbers = {level: len(runs) for level, runs in levels.items()}
     if options.paired and len(set(numbers.values())) > 1:
@@ -219,8 +218,7 @@ def _responses(measured: Mapping[str, Sequence[Run]], asked_for: Sequence[str]) 
     shared = [name for name in names if all(any(name in run.responses for run in runs) for runs in succeeded)]
     for name in asked_for:
         if name not in shared:
-            near = nearest(name, shared)
-            hint = f"did you mean {near}?" if near else f"there are {', '.join(shared) or 'none'}"
+            hint = did_you_mean(name, shared) or f"there are {', '.join(shared) or 'none'}"
             raise UsageError(f"--response {quoted(name)}: not in the runs of every level; {hint}")
     if not shared:
         raise UsageError("no response is in the runs of every level" if names else "no run succeeded")

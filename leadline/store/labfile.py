@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from leadline.host.paths import cache_dir
 from leadline.host.received import sqlite_rows
 from leadline.host.textfile import expanded, read_text, write_private
-from leadline.model.errors import UsageError, nearest, quoted
+from leadline.model.errors import UsageError, did_you_mean, quoted
 from leadline.model.yamltext import Places, load_yaml, plain
 
 
@@ -205,8 +205,7 @@ def _tree(path: Path) -> tuple[dict[str, str], Places]:
     examples = {_KEY: f"a URL such as {EXAMPLE}", _ARTEFACTS: f"a directory or a bucket such as {BUCKET}"}
     for key, value in document.items():
         if key not in examples:
-            near = nearest(key, list(examples))
-            hint = f"did you mean {near}?" if near else f"the keys are {' and '.join(examples)}"
+            hint = did_you_mean(key, list(examples)) or f"the keys are {' and '.join(examples)}"
             raise UsageError(f"{places.where((key,))}: unknown key {quoted(key)}; {hint}")
         if not isinstance(value, str):
             raise UsageError(f"{places.where((key,))}: {key} is {quoted(value)}, not {examples[key]}")
@@ -303,8 +302,7 @@ def _options(query: str, defaults: Mapping[str, str], refused: Callable[[str], U
     options = dict(defaults)
     for key, value in parse_qsl(query, keep_blank_values=True):
         if key not in options:
-            near = nearest(key, list(options))
-            hint = f"did you mean {near}?" if near else f"there are {' and '.join(options)}"
+            hint = did_you_mean(key, list(options)) or f"there are {' and '.join(options)}"
             raise refused(f"has the option {quoted(key)}: {hint}")
         options[key] = value
     return options

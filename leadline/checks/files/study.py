@@ -20,7 +20,7 @@ from ruamel.yaml.comments import CommentedMap
 
 from leadline.checks.files.stack import put_stack_file
 from leadline.host.textfile import is_file, read_text
-from leadline.model.errors import KeyedError, UsageError, nearest, quoted, shortened, wanted
+from leadline.model.errors import KeyedError, UsageError, did_you_mean, nearest, quoted, shortened, wanted
 from leadline.model.record import STUDY_FILE
 from leadline.model.shapes import NOT_IN_WORKLOAD
 from leadline.model.study import MOST_LEVELS, Study
@@ -121,8 +121,7 @@ def find_study(reference: str, overrides: Sequence[str] = (), factors: Sequence[
     if reference in builtin:
         return parse_study(builtin[reference], f"{reference}.yaml{_BUILT_IN}", overrides, factors)
     if not _exists(reference):
-        near = nearest(reference, list(builtin))
-        hint = f"did you mean {near}?" if near else f"built-in studies: {', '.join(builtin)}"
+        hint = did_you_mean(reference, list(builtin)) or f"built-in studies: {', '.join(builtin)}"
         if reference in builtin_tunings():
             hint = f"{reference} is a tuning: leadline run {reference} --dry-run tells what it would measure"
         raise UsageError(f"no study file {quoted(reference, 200)} and no built-in study of that name; {hint}")
@@ -277,8 +276,7 @@ def _sentence(problem: ErrorDetails, path: list[str | int], places: Places, mode
         return f"{place}: {name}: {_NAME}"
     if kind == "extra_forbidden":
         keys = _keys_at(path[:-1], model)
-        near = nearest(str(path[-1]), keys)
-        hint = f"did you mean {near}?" if near else f"keys here: {', '.join(keys)}"
+        hint = did_you_mean(str(path[-1]), keys) or f"keys here: {', '.join(keys)}"
         if path[:-1] == ["workload"]:
             hint = NOT_IN_WORKLOAD.get(str(path[-1]), hint)
         return f"{place}: unknown key {quoted(str(path[-1]))}; {_ELSEWHERE.get(tuple(path), hint)}"

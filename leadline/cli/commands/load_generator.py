@@ -31,7 +31,7 @@ from leadline.load.generators.run import Plan, run_generator
 from leadline.load.knee import Found, LoadLimits, LoadStep, Range, steps_at_most
 from leadline.load.knee_run import find_knee, knee_document
 from leadline.load.result import read_document, read_summary
-from leadline.model.errors import UsageError, nearest
+from leadline.model.errors import UsageError, did_you_mean
 from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.result import AtLeast
 from leadline.model.units import format_duration, parse_duration
@@ -265,8 +265,7 @@ def _given(arguments: list[str]) -> dict[str, str]:
     for argument in rest:
         name, equals, value = argument.partition("=")
         if name not in _OPTIONS:
-            close = nearest(name, list(_OPTIONS))
-            hint = f"did you mean {close}?" if close else "the tool's own go into --options '...'"
+            hint = did_you_mean(name, list(_OPTIONS)) or "the tool's own go into --options '...'"
             raise UsageError(f"unknown option {name} of load --generator; {hint}")
         if name == "--replace":
             if equals:

@@ -18,7 +18,7 @@ from leadline.experiments.pilot import noise_for, overhead_for
 from leadline.experiments.probes import NO_SENTINEL_INSIDE, SearchResult, SearchRun, search_name, seed_of, settings_of
 from leadline.layouts import layout_of
 from leadline.model.bounds import RawLevel
-from leadline.model.errors import FailureClass, UsageError, nearest
+from leadline.model.errors import FailureClass, UsageError, did_you_mean
 from leadline.model.guest import KERNEL
 from leadline.model.knob import ApplyCost
 from leadline.model.record import StudyRecord, TrialState
@@ -202,8 +202,7 @@ def question_of(file: StudyFile, span: Span, response: str | None, exact: bool) 
     """Raises UsageError for a response that the study does not have."""
     name = response or file.study.responses[0]
     if name not in file.study.responses:
-        near = nearest(name, file.study.responses)
-        hint = f"did you mean {near}?" if near else f"it has {', '.join(file.study.responses)}"
+        hint = did_you_mean(name, file.study.responses) or f"it has {', '.join(file.study.responses)}"
         raise UsageError(f"--response {name}: {file.study.study} has no such response; {hint}")
     return BisectQuestion(file, span, name, exact or file.study.stack.virtual)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leadline.host.textfile import is_file, read_text
 from leadline.model.bounds import RawLevel
-from leadline.model.errors import UsageError, nearest, shortened
+from leadline.model.errors import UsageError, did_you_mean, shortened
 from leadline.model.study import MOST_LEVELS, Study
 from leadline.model.yamltext import Places, load_yaml, plain
 from leadline.planning.bisection import Changes
@@ -130,8 +130,7 @@ def _factor(study: Study, factor: str | None) -> str:
     names = list(study.factors)
     if factor is not None:
         if factor not in names:
-            near = nearest(factor, names)
-            hint = f"did you mean {near}?" if near else "add its levels: --levels a,b,c"
+            hint = did_you_mean(factor, names) or "add its levels: --levels a,b,c"
             raise UsageError(f"--factor {factor}: the study has no such factor; {hint}")
         return factor
     if len(names) != 1:
@@ -145,8 +144,7 @@ def _factor(study: Study, factor: str | None) -> str:
 def _index(name: str, levels: Sequence[RawLevel], option: str, text: str) -> int:
     written = _written(levels)
     if text not in written:
-        near = nearest(text, written)
-        hint = f"did you mean {near}?" if near else f"its levels are {shortened(', '.join(written), 200)}"
+        hint = did_you_mean(text, written) or f"its levels are {shortened(', '.join(written), 200)}"
         raise UsageError(f"{option} {text}: {name} has no such level; {hint}")
     return written.index(text)
 

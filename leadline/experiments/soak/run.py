@@ -21,7 +21,7 @@ from leadline.host.base import TrialHost
 from leadline.host.textfile import expanded
 from leadline.load.scenario import built_in_scenarios, find_scenario
 from leadline.model.design import Design
-from leadline.model.errors import FailureClass, UsageError, nearest, quoted
+from leadline.model.errors import FailureClass, UsageError, did_you_mean, quoted
 from leadline.model.plan import Plan, PlannedTrial, Role
 from leadline.model.record import LoadSecond, TrialRecord
 from leadline.model.soak import LOG_BYTES, LONGEST, SHORTEST, SoakTimes
@@ -70,8 +70,7 @@ def soak_file(subject: str, overrides: Sequence[str] = ()) -> StudyFile:
     except UsageError as error:
         if "no study file" not in str(error):
             raise
-        near = nearest(subject, [*built_in_scenarios()])
-        hint = f"did you mean {near}?" if near else f"scenarios: {', '.join(built_in_scenarios())}"
+        hint = did_you_mean(subject, [*built_in_scenarios()]) or f"scenarios: {', '.join(built_in_scenarios())}"
         sentence = f"{quoted(subject, 200)} is no scenario, stack file or study; {hint}"
         raise UsageError(sentence) from None
 

@@ -21,7 +21,7 @@ from leadline.load.driver import CLIENT
 from leadline.load.progress import as_json, as_text
 from leadline.load.scenario import find_scenario
 from leadline.model.drivers import DriverHost, Drivers
-from leadline.model.errors import UsageError, nearest, quoted, wanted
+from leadline.model.errors import UsageError, did_you_mean, quoted, wanted
 from leadline.model.yamltext import load_yaml
 
 
@@ -62,8 +62,7 @@ def _checked(found: list[Any], source: str, place: Any = None) -> list[DriverHos
         if problem["type"] == "extra_forbidden":
             key = str(where[-1])
             keys = list(DriverHost.model_fields)
-            near = nearest(key, keys)
-            hint = f"did you mean {near}?" if near else f"keys here: {', '.join(keys)}"
+            hint = did_you_mean(key, keys) or f"keys here: {', '.join(keys)}"
             raise UsageError(f"{here}: unknown key {key!r}; {hint}") from error
         name = f"{where[-1]}: " if len(where) > 1 else ""
         raise UsageError(f"{here}: {name}{wanted(problem)} (found {quoted(problem['input'])})") from error

@@ -30,7 +30,7 @@ from leadline.load.driver import scenario_reads
 from leadline.load.generators.base import PRINTED, Findings, Generator, Job, Sample, Totals, results_of
 from leadline.load.result import FORMAT, NOTHING, Latency, read_summary, write_document
 from leadline.load.series import ALL
-from leadline.model.errors import LeadlineError, UsageError, nearest
+from leadline.model.errors import LeadlineError, UsageError, did_you_mean
 from leadline.model.received import ReceivedError, from_json
 from leadline.model.workload import GeneratorName
 
@@ -43,8 +43,7 @@ def find_generator(name: str) -> Generator:
     """Raises UsageError naming the nearest one."""
     if name in GENERATORS:
         return GENERATORS[name]
-    close = nearest(name, list(GENERATORS))
-    hint = f"did you mean {close}?" if close else f"generators: {', '.join(GENERATORS)}"
+    hint = did_you_mean(name, list(GENERATORS)) or f"generators: {', '.join(GENERATORS)}"
     raise UsageError(f"no generator {name!r}; {hint}")
 
 

@@ -18,7 +18,15 @@ from leadline.checks.files.study import load_tree, sentences
 from leadline.host.local import LocalHost
 from leadline.host.textfile import read_text
 from leadline.model.bounds import Strict
-from leadline.model.errors import FailureClass, KeyedError, LeadlineError, TrialFailure, UsageError, nearest, quoted
+from leadline.model.errors import (
+    FailureClass,
+    KeyedError,
+    LeadlineError,
+    TrialFailure,
+    UsageError,
+    did_you_mean,
+    quoted,
+)
 from leadline.model.hosts import KERNEL, SshHost, release_knob, ssh_host
 from leadline.model.knob import Knob, Level
 from leadline.model.plan import Plan, PlannedTrial
@@ -87,8 +95,7 @@ def read_pool(word: str) -> SshHosts | Partition:
             raise UsageError(f"--pool {quoted(word)} names no partition; write slurm for the usual one")
         return Partition(partition=rest or None)
     if kind not in ("slurm", "ssh"):
-        near = nearest(kind, ["slurm", "ssh"])
-        hint = f"did you mean {near}?" if near else f"write {_CHOICES}"
+        hint = did_you_mean(kind, ["slurm", "ssh"]) or f"write {_CHOICES}"
         raise UsageError(f"--pool {quoted(word)}: there is no such kind of pool; {hint}")
     if not rest:
         raise UsageError(f"--pool {quoted(word)} names no file of hosts; write ssh:hosts.yaml")

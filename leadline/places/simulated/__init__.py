@@ -24,7 +24,7 @@ from leadline.checks.plan import Planned, plan_study
 from leadline.checks.subject import study_catalogue
 from leadline.host.knobs import every_knob
 from leadline.host.textfile import read_text
-from leadline.model.errors import UsageError, nearest, quoted, shortened, wanted
+from leadline.model.errors import UsageError, did_you_mean, quoted, shortened, wanted
 from leadline.model.knob import Knob
 from leadline.model.ownparts import knob_of
 from leadline.model.record import StudyRecord
@@ -73,8 +73,7 @@ def _sentences(error: ValidationError, tree: CommentedMap, source: str) -> list[
         name = ".".join(shortened(str(part)) for part in path)
         if problem["type"] == "extra_forbidden":
             keys = _keys_at(problem["loc"][:-1])
-            near = nearest(str(path[-1]), keys)
-            hint = f"did you mean {near}?" if near else f"keys here: {', '.join(keys)}"
+            hint = did_you_mean(str(path[-1]), keys) or f"keys here: {', '.join(keys)}"
             sentences.append(f"{place}: unknown key {quoted(str(path[-1]))}; {hint}")
         elif problem["type"] == "missing":
             sentences.append(f"{place}: the key {name!r} is missing")

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, nearest
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, did_you_mean
 from leadline.model.hosts import release_knob
 from leadline.model.knob import Knob
 
@@ -127,8 +127,7 @@ def _chosen(machine: Machine, title: str, release: str) -> str:
         raise UsageError(f"{title}: there is no {CONFIGURATION[0]}; only kernels that GRUB boots can be chosen")
     places = {entry.release: entry.place for entry in reversed(entries(menu)) if not entry.recovery}
     if release not in places:
-        near = nearest(release, list(places))
-        hint = f"did you mean {near}?" if near else f"it has {', '.join(places) or 'none'}"
+        hint = did_you_mean(release, list(places)) or f"it has {', '.join(places) or 'none'}"
         raise UsageError(f"{title}: no kernel {release} is installed there; {hint}")
     if "save_env next_entry" not in menu:
         raise UsageError(

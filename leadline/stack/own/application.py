@@ -17,7 +17,7 @@ from leadline.host import here
 from leadline.host.base import Process
 from leadline.host.scratch import Scratch
 from leadline.host.textfile import read_text
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, nearest, quoted
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, did_you_mean, nearest, quoted
 from leadline.model.knob import AtStart, Knob, Level
 from leadline.model.ownparts import Audit, terms
 from leadline.model.ownstack import OwnFile
@@ -314,8 +314,7 @@ def picked(text: str, key: str) -> str:
 
 def _count(counts: Counts, transaction: str, outcome: str) -> int:
     if transaction not in counts:
-        near = nearest(transaction, list(counts))
-        hint = f"did you mean {near}?" if near else f"it counted {', '.join(counts) or 'none'}"
+        hint = did_you_mean(transaction, list(counts)) or f"it counted {', '.join(counts) or 'none'}"
         raise LookupError(f"the driver counted no transaction {quoted(transaction)}; {hint}")
     return int(counts[transaction][outcome])
 

@@ -22,7 +22,7 @@ from leadline.host.jvm import agent_jar
 from leadline.host.textfile import write_private
 from leadline.host.undo_running import CONTAINERS
 from leadline.model.blame import Event, Evidence, blamed, unanswered
-from leadline.model.errors import FailureClass, RestoreError, TrialFailure, UsageError, nearest, quoted
+from leadline.model.errors import FailureClass, RestoreError, TrialFailure, UsageError, did_you_mean, quoted
 from leadline.model.ownparts import Compose
 from leadline.model.ownstack import OwnFile, filled
 from leadline.stack.base import Progress, ServiceContext, Settings
@@ -236,6 +236,5 @@ def no_service(own: OwnFile) -> str:
     services = list(tree.get("services") or ()) if isinstance(tree, Mapping) else []
     if compose.service in services:
         return ""
-    near = nearest(compose.service, services)
-    hint = f"did you mean {near}?" if near else f"there is {', '.join(services) or 'none'}"
+    hint = did_you_mean(compose.service, services) or f"there is {', '.join(services) or 'none'}"
     return f"{compose.file} has no service {quoted(compose.service)}; {hint}"

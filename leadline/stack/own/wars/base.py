@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from leadline.model.errors import UsageError, nearest, quoted
+from leadline.model.errors import UsageError, did_you_mean, quoted
 from leadline.model.knob import ApplyCost, Knob, Level
 from leadline.model.ownparts import knob_of
 from leadline.model.ownstack import DRIVER, filled
@@ -73,8 +73,7 @@ class WarServer(Parameters):
         if wanted is None:
             return pools[0] if len(pools) == 1 else ""
         if wanted not in pools:
-            near = nearest(wanted, pools)
-            hint = f"did you mean {near}?" if near else f"there is {', '.join(pools) or 'none'}"
+            hint = did_you_mean(wanted, pools) or f"there is {', '.join(pools) or 'none'}"
             raise UsageError(f"{self.config} has no data source {quoted(wanted)}; {hint}")
         return wanted
 
