@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import leadline
@@ -126,8 +127,8 @@ while (start := time.time()) < end:
 @dataclass(frozen=True)
 class Published:
     """What a stranger writes for a server: ``files`` beside its jar or its start script, ``edits`` of lines of the
-    first stack file and ``more`` lines, a study whose second level is the mistake. ``holds``: of its response at the
-    first and the second level, whatever else runs on the machine.
+    first stack file and ``more`` lines, a study whose second level is the mistake. ``holds``: whatever else runs on
+    the machine, of ``figure`` (the response if absent) of trials at the first and the second level.
     """
 
     artefact: Artefact
@@ -140,6 +141,7 @@ class Published:
     response: str
     holds: Callable[[Sequence[float], Sequence[float]], bool]
     heap: str = ""  # where that is not the factor
+    figure: Callable[[Mapping[str, Any]], float] | None = None
 
     def study(self) -> str:
         return f"""\
@@ -152,6 +154,11 @@ settings: {{ {f"jvm.heap: {self.heap}" if self.heap else ""} }}
 design: {{ replicates: 2, sentinels: null, seed: 3 }}
 responses: [{self.response}]
 """
+
+
+def collections(trial: Mapping[str, Any]) -> float:
+    """Pauses in the GC log of a trial."""
+    return sum("Pause " in line for line in (Path(trial["directory"]) / "raw" / "gc.log").read_text().splitlines())
 
 
 JETTY = Published(
@@ -176,6 +183,7 @@ SPRING = Published(
     (400 << 20, 64 << 20),
     "gc_share",
     lambda right, wrong: min(wrong) > max(right),
+    figure=collections,
 )
 WORDS = '"${host} ${port} ${seconds}"'
 BROKER = Published(
@@ -239,7 +247,8 @@ def test_from_nothing_to_a_planted_mistake(published: Published, tmp_path: Path)
             print(trial["failure"], trial["failure_message"])  # a mistake may cost the trial
             continue
         assert trial["state"] == "done", trial
-        figures.setdefault(level, []).append(trial["responses"][published.response])
+        figure = published.figure(trial) if published.figure else trial["responses"][published.response]
+        figures.setdefault(level, []).append(figure)
     right, wrong = (figures.get(level, []) for level in published.levels)
     assert right
     assert not wrong or published.holds(right, wrong), figures
