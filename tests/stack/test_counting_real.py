@@ -97,7 +97,7 @@ def test_a_signal_ends_the_guests_that_run(number: signal.Signals, tmp_path: Pat
         assert places
         assert not any(place.stat().st_mode & 0o077 for place in places), "what the program reads is nobody else's"
         done.send_signal(number)
-        assert done.wait(timeout=60) == (143 if number == signal.SIGTERM else -signal.SIGKILL)
+        assert done.wait(timeout=240) == (143 if number == signal.SIGTERM else -signal.SIGKILL)
     finally:
         done.kill()
         done.wait(timeout=60)
