@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from threading import Timer
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_AGAIN = 0.05  # seconds until a lost signal is sent again
 
 
 class _Output(io.FileIO):
@@ -136,7 +138,8 @@ def ended_by_signals() -> Iterator[FirstSignal]:
 
     def unraisable(lost: Any) -> None:
         if isinstance(lost.exc_value, KeyboardInterrupt | SystemExit):
-            first.number = 0  # it came where nothing can be raised (a finaliser): the next one ends the command
+            number, first.number = first.number, 0  # it came where nothing can be raised (a finaliser): once more
+            Timer(_AGAIN, os.kill, (os.getpid(), number)).start()
         else:
             sys.__unraisablehook__(lost)
 

@@ -27,6 +27,13 @@ def app(**_):
 main.app = app
 __main__.main()
 """
+IN_A_FINALISER = WAITS.replace("        time.sleep(60)\n", """        class Ending:
+            def __del__(self):
+                print("in a finaliser", flush=True)
+                sys.stdin.readline()
+        Ending()
+        time.sleep(20)
+""")
 SPEAKS = """
 import os, sys
 from leadline.cli import main, __main__
@@ -64,6 +71,17 @@ def test_the_first_signal_ends_it_in_order_and_later_ones_wait(number: signal.Si
     assert process.returncode == 128 + number
     assert out.endswith(b"cleaned up\n")
     assert err == f"leadline: ended by {number.name}\n".encode()
+
+
+def test_a_signal_in_a_finaliser_is_not_lost() -> None:
+    """Python drops what is raised there."""
+    with begin(IN_A_FINALISER, stdin=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == [b"begun\n", b"in a finaliser\n"]
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate()
+    assert process.returncode == 128 + signal.SIGTERM
+    assert out == b"cleaned up\n"
 
 
 def test_what_is_ignored_from_the_beginning_stays_ignored() -> None:

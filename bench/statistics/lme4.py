@@ -1,0 +1,98 @@
+"""Recorded rotations by this analysis and by R's lme4, interval by interval: docs/evidence/reference-values.md.
+
+python bench/statistics/lme4.py LAB
+
+Needs R with lmerTest (Debian: r-cran-lmertest). There: the logarithm of each response; levels, their pairs and numbers
+of blocks fixed; instances, and each factor's effect in an instance, random; Satterthwaite's degrees of freedom.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+import numpy as np
+from scipy import stats
+
+import leadline
+from leadline.analysis.study import analyse
+from leadline.model.record import StudyRecord
+
+MODEL = """\
+suppressMessages(library(lmerTest))
+rows <- read.csv(file("stdin"))
+factors <- grep("^x", names(rows), value = TRUE)
+fixed <- c(paste0("(", paste(factors, collapse = " + "), ")^2"), if (length(unique(rows$block)) > 1) "factor(block)")
+random <- c("(1 | trial)", paste0("(0 + ", factors, " | trial)"))
+for (response in grep("^y", names(rows), value = TRUE)) {
+  model <- as.formula(paste(response, "~", paste(c(fixed, random), collapse = " + ")))
+  fitted <- suppressMessages(suppressWarnings(lmer(model, data = rows)))
+  table <- coef(summary(fitted))
+  for (factor in factors) {
+    row <- table[factor, ]
+    cat(substring(response, 2), substring(factor, 2), row["Estimate"], row["Std. Error"], row["df"], "\\n")
+  }
+}
+"""
+Row = tuple[str, float, float, float, float, float, float]  # factor; ours and theirs: estimate, low, high (logarithms)
+
+
+def rows_of(record: StudyRecord, factors: list[str], responses: list[str]) -> str:
+    """One line a slot; factors are -1/2 or 1/2, so that an effect is the mean over levels of the others."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(["trial", "block", *(f"x{at}" for at in range(len(factors))), *(f"y{name}" for name in responses)])
+    for row in record.observations():
+        if row.failure is None and row.responses:
+            levels = [0.5 - (row.treatment[name] == record.plan.baseline[name]) for name in factors]
+            writer.writerow([row.trial, row.block, *levels, *(math.log(row.responses[name]) for name in responses)])
+    return out.getvalue()
+
+
+def compared(record: StudyRecord, responses: list[str]) -> Iterator[tuple[str, Row]]:
+    """Response, and the effect of each factor's only level."""
+    factors = [factor.name for factor in record.plan.factors]
+    table = rows_of(record, factors, responses)
+    done = subprocess.run(["Rscript", "-e", MODEL], input=table, capture_output=True, text=True, check=True)
+    theirs = {}
+    for line in done.stdout.splitlines():
+        response, number, estimate, error, degrees = line.split()
+        reach = float(stats.t.ppf(0.975, float(degrees))) * float(error)
+        theirs[response, factors[int(number)]] = (float(estimate), float(estimate) - reach, float(estimate) + reach)
+    for analysis in analyse(record.plan, record.observations(), responses).responses:
+        for effect in analysis.effects:
+            if effect.percent is not None and effect.interval is not None:
+                ours = (effect.percent, effect.interval.low, effect.interval.high)
+                logs = [math.log1p(percent / 100) for percent in ours]
+                yield analysis.response, (effect.factor, *logs, *theirs[analysis.response, effect.factor])
+
+
+def main() -> None:
+    responses = ["cpu_per_transaction", "p50", "throughput"]
+    found: dict[tuple[str, str], list[Row]] = {}
+    for study in leadline.load_lab(Path(sys.argv[1])).studies():
+        for response, row in compared(study.record, responses):
+            found.setdefault((response, row[0]), []).append(row)
+            ours, theirs = ([f"{100 * math.expm1(one):+.1f}" for one in part] for part in (row[1:4], row[4:]))
+            print(study.record.study.study, response, row[0], *ours, "|", *theirs)
+    print("\n| response | effect | studies | estimates differ, of a width | width, ours to theirs | zero: both say the same |")
+    print("| --- | --- | ---: | ---: | --- | ---: |")
+    for (response, factor), rows in found.items():
+        figures = np.array([row[1:] for row in rows])
+        widths = (figures[:, 2] - figures[:, 1]) / (figures[:, 5] - figures[:, 4])
+        apart = np.abs(figures[:, 0] - figures[:, 3]) / (figures[:, 5] - figures[:, 4])
+        zero = (figures[:, 1] <= 0) & (figures[:, 2] >= 0), (figures[:, 4] <= 0) & (figures[:, 5] >= 0)
+        low, middle, high = np.quantile(widths, (0, 0.5, 1))
+        cells = [f"{apart.max():.2f}", f"{middle:.2f} ({low:.2f} to {high:.2f})", f"{np.sum(zero[0] == zero[1])}"]
+        print(f"| {response} | {factor} | {len(rows)} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
