@@ -4,8 +4,9 @@ python -m bench.soak soak|history [RUNS]
 python -m bench.soak labels DIR
 
 Rows of noise: white; autoregressions of first order; a random walk of 0.2 % a point under white noise of 5 %, and one
-of 1 % alone; 14 days of a rhythm. DIR is a checkout of the Turing Change Point Dataset (van den Burg and Williams 2020):
-its series and where five people each saw changes. F1 is theirs: five places of slack, the beginning counts as a change.
+of 1 % alone; 14 days of a rhythm. DIR is a checkout of the Turing Change Point Dataset (van den Burg and Williams
+2020): its series and where five people each saw changes. F1 is theirs: five places of slack, the beginning counts as a
+change.
 """
 
 from __future__ import annotations

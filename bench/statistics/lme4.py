@@ -41,6 +41,7 @@ for (response in grep("^y", names(rows), value = TRUE)) {
   }
 }
 """
+FEWEST = 40  # slots of a rotation that is compared
 Row = tuple[str, float, float, float, float, float, float]  # factor; ours and theirs: estimate, low, high (logarithms)
 
 
@@ -70,19 +71,21 @@ def compared(record: StudyRecord, responses: list[str]) -> Iterator[tuple[str, R
         for effect in analysis.effects:
             if effect.percent is not None and effect.interval is not None:
                 ours = (effect.percent, effect.interval.low, effect.interval.high)
-                logs = [math.log1p(percent / 100) for percent in ours]
-                yield analysis.response, (effect.factor, *logs, *theirs[analysis.response, effect.factor])
+                middle, low, high = (math.log1p(percent / 100) for percent in ours)
+                yield analysis.response, (effect.factor, middle, low, high, *theirs[analysis.response, effect.factor])
 
 
 def main() -> None:
     responses = ["cpu_per_transaction", "p50", "throughput"]
     found: dict[tuple[str, str], list[Row]] = {}
     for study in leadline.load_lab(Path(sys.argv[1])).studies():
+        if sum(bool(row.responses) for row in study.record.observations()) < FEWEST:
+            continue
         for response, row in compared(study.record, responses):
             found.setdefault((response, row[0]), []).append(row)
             ours, theirs = ([f"{100 * math.expm1(one):+.1f}" for one in part] for part in (row[1:4], row[4:]))
             print(study.record.study.study, response, row[0], *ours, "|", *theirs)
-    print("\n| response | effect | studies | estimates differ, of a width | width, ours to theirs | zero: both say the same |")
+    print("\n| response | effect | studies | estimates apart, of a width | ours as wide | zero: they agree |")
     print("| --- | --- | ---: | ---: | --- | ---: |")
     for (response, factor), rows in found.items():
         figures = np.array([row[1:] for row in rows])

@@ -27,13 +27,16 @@ def app(**_):
 main.app = app
 __main__.main()
 """
-IN_A_FINALISER = WAITS.replace("        time.sleep(60)\n", """        class Ending:
+IN_A_FINALISER = WAITS.replace(
+    "        time.sleep(60)\n",
+    """        class Ending:
             def __del__(self):
                 print("in a finaliser", flush=True)
                 sys.stdin.readline()
         Ending()
         time.sleep(20)
-""")
+""",
+)
 SPEAKS = """
 import os, sys
 from leadline.cli import main, __main__
