@@ -83,7 +83,6 @@ SLOW = {
     "test_lab_kill",
     "test_layouts",
     "test_load_alternate",
-    "test_load_knee",
     "test_loads",
     "test_neighbour",
     "test_own_try",

@@ -119,6 +119,8 @@ def _check_named(file: StudyFile) -> None:
     if study.stack.web is not None:
         names = " or ".join(application_of(study.stack).scenarios())
         raise UsageError(f"{file.where(('workload',))}: a web server alone needs a scenario: write {names}")
+    if study.stack.url is not None:
+        raise UsageError(f"{file.where(('workload',))}: no scenario for {study.stack.url}: write its name or its file")
     if stack_file is None:
         return
     sentence = f"has no scenario: name one, here or in {stack_file.file}; leadline scenario makes a first one"

@@ -39,9 +39,9 @@ def _varies_server(study: Study) -> bool:
 
 def stacks_of(study: Study) -> list[StackChoice]:
     """The study's stack; one for each server where that is a factor, which it can be on this host alone; none where a
-    command is timed.
+    command is timed, or a server that runs already is loaded.
     """
-    if not study.under_load:
+    if not study.under_load or study.stack.url is not None:
         return []
     names = study.factors.get(registry.SERVER_KNOB.name, ()) if _varies_server(study) else ()
     servers = [str(name) for name in names if name in registry.SERVERS]  # what is wrong with others the plan says

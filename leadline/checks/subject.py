@@ -98,7 +98,9 @@ class Subject(Protocol):
 
 
 def subject_of(study: Study) -> Subject:
-    return TimedCommand(study, study.command) if study.command else StackUnderLoad(study)
+    if study.command:
+        return TimedCommand(study, study.command)
+    return StackUnderLoad(study) if study.stack.url is None else ServedUrl(study)
 
 
 def study_catalogue(file: StudyFile) -> list[Knob]:
@@ -176,6 +178,30 @@ class StackUnderLoad:
         if services := self._study.stack.services:
             lines.append(f"before the application each trial starts {', then '.join(services)}")
         return lines
+
+
+class ServedUrl(StackUnderLoad):
+    """A server that runs already under the load of the driver: nothing of it is set."""
+
+    def knobs(self) -> list[Knob]:
+        return list(load_knobs(self._study.workload))
+
+    def check(
+        self,
+        file: StudyFile,
+        host: PlannedHost,  # noqa: ARG002
+        factors: Sequence[Factor],
+        settings: Mapping[str, Level],
+        idle_settings: bool,  # noqa: ARG002
+        of: Callable[[str], PlannedHost] | None,  # noqa: ARG002
+    ) -> None:
+        check_loads(file, factors, settings)
+
+    def warnings(self, file: StudyFile, plan: Plan, settings: Mapping[str, Level]) -> list[str]:  # noqa: ARG002
+        return []
+
+    def first_overhead(self) -> float:
+        return _BESIDE_RUNS
 
 
 class TimedCommand:

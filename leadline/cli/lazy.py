@@ -45,14 +45,10 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
         "--options": "--generator",
         "--program": "--generator",
         "--undecided": "--fail",
-        **dict.fromkeys(
-            ("--limit", "--from", "--to", "--step-factor", "--resolution", "--repeats", "--budget", "--dry-run"),
-            "--find-knee",
-        ),
     },
 }  # fmt: skip
 # Command: two options that exclude each other, and why.
-_BESIDE_ALTERNATE = ("--find-knee", "--drivers", "--generator", "--against", "--html", "--preset")
+_BESIDE_ALTERNATE = ("--drivers", "--generator", "--against", "--html", "--preset")
 APART: Mapping[str, tuple[tuple[str, str, str], ...]] = {
     "load": (
         *(
@@ -61,13 +57,8 @@ APART: Mapping[str, tuple[tuple[str, str, str], ...]] = {
                 other,
                 "--alternate loads two servers in turns: only options of leadline-load stand beside it",
             )
-            for other in (*_BESIDE_ALTERNATE, "--limit-p99", "--limit-errors")
+            for other in (*_BESIDE_ALTERNATE, "--limit-errors")
         ),
-        ("--html", "--find-knee", "--html is of one run"),
-        ("--against", "--find-knee", "--against compares two runs"),
-        ("--drivers", "--find-knee", "--find-knee has one driver"),
-        ("--fail", "--find-knee", "--find-knee searches within --limit, --limit-p99 and --limit-errors"),
-        ("--generator", "--find-knee", "a search needs leadline-load"),
         ("--generator", "--preset", "another tool runs as it is"),
         ("--generator", "--drivers", "another tool runs here and alone"),
     ),
@@ -155,9 +146,7 @@ VALUES = {
     "finding": "FINDING",
     "format": "FORMAT",
     "from": "SETTINGS",
-    "limit": "CONDITION",
     "limit_errors": "PERCENT",
-    "limit_p99": "TIME",
     "name": "NAME",
     "names": "NAME",
     "older_than": "TIME",

@@ -17,8 +17,7 @@ from leadline.model.received import reading, typed
 REPLACE = "--replace"
 _LOGS = ("response", "service", "connect", "blocked", "first_byte", "first_event", "gap", "steady")
 _TABLES = ("summary.json", "summary.json.part", "seconds.csv", "outcomes.csv", "driver.csv", "transactions.csv")
-FILES = (*_TABLES, *(f"{name}.hlog" for name in _LOGS), "knee.json", "host.json")
-_RUNS = ("drivers/*", "step-[0-9]*-[0-9]*", "confirm-[0-9]*-[0-9]*")  # directories of single runs
+FILES = (*_TABLES, *(f"{name}.hlog" for name in _LOGS), "host.json")
 RAW, STARTED = "raw", "started"  # a generator's own files; the mark of its start
 
 
@@ -45,8 +44,7 @@ def remove(out: Path, in_use: Collection[Path] = ()) -> None:
 
 
 def _files(out: Path) -> Iterator[Path]:
-    runs = [path for pattern in _RUNS for path in sorted(out.glob(pattern))]
-    for directory in (out, *runs):
+    for directory in (out, *sorted(out.glob("drivers/*"))):
         yield from (path for name in FILES if (path := directory / name).is_file())
     if (mark := out / RAW / STARTED).is_file():
         yield mark

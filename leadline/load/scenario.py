@@ -170,14 +170,14 @@ def source_address(name: str | None, url: str) -> str | None:
     return LOOPBACK if name is not None and find_preset(name).addresses and here else None
 
 
-def preset_options(name: str, scenario: str, options: Sequence[str], searching: bool = False) -> list[str]:
-    """The command line's options with those of the preset. ``--clients`` and ``--threads`` are taken out. When
-    ``searching`` the load itself is left open. Raises UsageError.
+def preset_options(name: str, scenario: str, options: Sequence[str]) -> list[str]:
+    """The command line's options with those of the preset. ``--clients`` and ``--threads`` are taken out. Raises
+    UsageError.
     """
     preset = find_preset(name)
     words, given_options = _split(options)
     product = 1
-    for key in () if searching else preset.needs:
+    for key in preset.needs:
         if key in ("clients", "threads"):
             product *= _whole(f"--{key}", given_options.get(f"--{key}"), name)
         elif f"--{key}" not in given_options and "--profile" not in given_options:
@@ -187,7 +187,7 @@ def preset_options(name: str, scenario: str, options: Sequence[str], searching: 
             raise UsageError(f"--preset {name} has --{key} {value}, not {given_options[f'--{key}']}")
         if f"--{key}" not in words:
             words += [f"--{key}", str(value)]
-    if "clients" in preset.needs and not searching:
+    if "clients" in preset.needs:
         if "--users" in given_options:
             raise UsageError(f"--preset {name} has clients x threads users: leave --users out")
         words += ["--users", str(product)]

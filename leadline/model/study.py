@@ -97,15 +97,32 @@ HOST_ROLES = tuple(StackHosts.model_fields)
 
 
 def _alone(found: Any) -> Any:
-    """A study's `stack` with the rest of what `web` means."""
-    if not isinstance(found, Mapping) or found.get("web") is None:
+    """A study's `stack` with the rest of what `web` or `url` means."""
+    if not isinstance(found, Mapping):
         return found
-    meant = {"app": ALONE, "mode": "direct", "server": found["web"], "database": "none"}
+    meant: dict[str, Any] = {"mode": "direct", "database": "none"}
+    if found.get("url") is not None:
+        meant |= {"app": "url", "server": "url", "host": "local", **dict.fromkeys(("web", "hosts", "java", "own"))}
+        problem, instead = "url names a server that runs already, which is loaded as it is", ""
+    elif found.get("web") is not None:
+        meant |= {"app": ALONE, "server": found["web"]}
+        problem = "web is a web server alone, with a site of files: there is no application and no database"
+        instead = ", or write web.server in settings for one in front"
+    else:
+        return found
     for key, value in meant.items():
         if found.get(key, value) != value:
-            problem = "web is a web server alone, with a site of files: there is no application and no database"
-            raise KeyedError((key,), f"{problem}; leave {key} out, or write web.server in settings for one in front")
+            raise KeyedError((key,), f"{problem}; leave {key} out{instead}")
     return {**found, **meant}
+
+
+def _address(text: str) -> str:
+    """A URL of a server. Raises ValueError."""
+    if not re.fullmatch(
+        r"https?://(\[[0-9a-f:.]+\]|[\w.-]+)(:[1-9]\d{0,4})?(/[^\s?#]*)?", text, re.ASCII | re.IGNORECASE
+    ):
+        raise ValueError("write the address of a server, such as http://10.0.0.7:8080/shop")
+    return text
 
 
 class StackChoice(bounds.Strict):
@@ -118,6 +135,9 @@ class StackChoice(bounds.Strict):
     web: WebName | None = Field(
         default=None,
         description="in place of app, mode, server and database: a web server alone, which serves a site of files",
+    )
+    url: Annotated[str, Field(max_length=2_000), AfterValidator(_address)] | None = Field(
+        default=None, description="in place of all others: a server that runs already, which is loaded as it is"
     )
     host: HostName = Field(default="local", description="where services run; `ssh:NAME`: a host over SSH")
     hosts: StackHosts | None = Field(default=None, description="in place of `host`: hosts over SSH by role")
@@ -173,6 +193,8 @@ class StackChoice(bounds.Strict):
         """What runs, for people."""
         if self.own is not None:
             return f"{self.app} ({self.own.title})"
+        if self.url is not None:
+            return f"the server at {self.url}"
         if self.web is not None:
             return f"{self.app} on a web server alone ({self.web} unless web.server says another)"
         return f"{self.app} ({self.mode}) on {self.server} with {self.database}"
@@ -363,6 +385,14 @@ class Study(bounds.Strict):
 
     @model_validator(mode="before")
     @classmethod
+    def _served(cls, found: Any) -> Any:
+        """A server at a URL shows no CPU time."""
+        stack = found.get("stack") if isinstance(found, Mapping) else None
+        served = isinstance(stack, Mapping) and stack.get("url") is not None
+        return {"responses": ["throughput", "p50", "p90", "p99"], **found} if served else found
+
+    @model_validator(mode="before")
+    @classmethod
     def _warm_in_a_rotation(cls, found: Any) -> Any:
         """A rotation that names no ramp-up warms its instances until it is over."""
         if not isinstance(found, Mapping) or found.get("drivers") or found.get("observe", True) is not True:
@@ -397,6 +427,7 @@ class Study(bounds.Strict):
         check_budget(self.workload, self.budget)
         check_guest(self)
         self._check_command()
+        self._check_served()
         return self
 
     @property
@@ -419,7 +450,7 @@ class Study(bounds.Strict):
     def _check_profile(self) -> None:
         if self.profile == "off":
             return
-        if not self.under_load or self.stack.web is not None:
+        if not self.under_load or self.stack.web is not None or self.stack.url is not None:
             raise KeyedError(("profile",), "a profile needs a server's JVM, and this study starts none: leave it out")
         if not self.observe:
             raise KeyedError(("profile",), "a profile is a series, which `observe: false` does not record")
@@ -427,6 +458,15 @@ class Study(bounds.Strict):
             raise KeyedError(
                 ("profile",), f"a profile is taken on this host, and the server runs on {self.stack.place}"
             )
+
+    def _check_served(self) -> None:
+        if self.stack.url is None:
+            return
+        if self.design.layout in ("rotation", "forks"):
+            raise KeyedError(("design",), f"the server at stack.url is not started: leave {self.design.layout} out")
+        for key, limit in self.placement:
+            if limit is not None and key != "driver_cpus":
+                raise KeyedError(("placement", key), "leadline does not move or limit the server at stack.url")
 
     def _check_command(self) -> None:
         for at, name in enumerate(self.responses):

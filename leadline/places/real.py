@@ -26,12 +26,15 @@ from leadline.model.record import AuditRecord
 from leadline.model.study import Study
 from leadline.model.workload import Workload
 from leadline.observe.base import ObserverContext, ObserverSet
+from leadline.observe.host import HostObserver
 from leadline.observe.pools import compiled_since
+from leadline.observe.processes import ProcessObserver
 from leadline.observe.profile import ProfileObserver
 from leadline.stack.assembly import Stack
 from leadline.stack.base import Services
 from leadline.stack.options import StackOptions
 from leadline.stack.own.words import tls_files
+from leadline.stack.served import Served
 from leadline.stack.started import held, stopped
 from leadline.store.labfile import services_of
 from leadline.trial import measure as measure_module
@@ -58,6 +61,8 @@ _OVERTIME = 30.0  # seconds a driver may need beyond its plan before it counts a
 def roles_elsewhere(study: Study) -> list[str]:
     """Of a study, not on the application's host; a database that somebody else runs is on it, and is not seen."""
     choice = study.stack
+    if choice.url is not None:
+        return ["server", "database"]
     without = choice.web is not None or (choice.own is not None and choice.own.content.database.kind == "none")
     return ["database"] if without else []
 
@@ -380,6 +385,19 @@ class RealSystem:
         before = set(self._observers.warnings)
         self._observers.collect_from(directory)
         return [warning for warning in self._observers.warnings if warning not in before]
+
+
+class ServedSystem(RealSystem):
+    """The same for a study of a server that runs already."""
+
+    def _made_stack(self, instance: int) -> Services:  # noqa: ARG002 - it is the one server
+        return Served(str(self._study.stack.url))
+
+    def start_observers(self, directory: Path) -> None:
+        files = self._host.files
+        self._roles = {}  # the driver joins when it is started
+        self._observers = ObserverSet([ProcessObserver(files), *([HostObserver(files)] if self._study.observe else [])])
+        self._observers.start(ObserverContext(directory, self._roles, None))
 
 
 def _begin_together(systems: Sequence[RealSystem]) -> int:

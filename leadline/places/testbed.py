@@ -155,6 +155,6 @@ def _system(study: Study, host: Host, lab: Path) -> System:
     """What runs its trials."""
     if study.command:
         return CommandSystem(study, study.command, host, lab)
-    from leadline.places.real import RealSystem  # its libraries take seconds to import
+    from leadline.places.real import RealSystem, ServedSystem  # their libraries take seconds to import
 
-    return RealSystem(study, host, lab)
+    return RealSystem(study, host, lab) if study.stack.url is None else ServedSystem(study, host, lab)

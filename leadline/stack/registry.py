@@ -45,6 +45,8 @@ BYTES_PER_SECOND = 10e6  # assumed: no download has been timed on this machine
 
 def downloads(choice: StackChoice) -> list[Artefact]:
     """Distributions of its server, database and JDBC driver that are not in the cache. Raises UsageError."""
+    if choice.url is not None:
+        return []
     distribution = getattr(server_of(choice), "distribution", None)  # none of an application that is its own server
     wanted: list[Artefact] = [distribution] if distribution is not None else []
     database = database_of(choice)
@@ -190,6 +192,8 @@ def knob_of_others(name: str, server_name: str, database_name: str) -> str:
 
 def not_a_knob(choice: StackChoice, name: str) -> str:
     """Why a stack has no knob ``name``, where more can be said than what is like it; empty where not."""
+    if choice.url is not None:
+        return f"{name} is no setting of the load or of this host, and leadline sets nothing of the server at stack.url"
     if name == SERVER_KNOB.name:
         return "the server is a factor of reference applications on this host, with two servers or more: " + (
             ", ".join(SERVERS)
@@ -249,7 +253,11 @@ def servers_with(able: Callable[[type[JavaServer]], bool]) -> list[str]:
 
 
 def check_stack(choice: StackChoice) -> None:
-    """Raises UsageError for names that do not exist and for a mode that its application does not have."""
+    """Raises UsageError for names that do not exist, for a mode that its application does not have, and for a server
+    that runs already.
+    """
+    if choice.url is not None:
+        raise StackError("url", f"{choice.url} runs already: leadline starts nothing of it and sets nothing")
     if choice.web is not None:
         return
     if choice.own is None:

@@ -20,12 +20,9 @@ from leadline.load.command import run_scenario, scenario_schema
 from leadline.load.convert.har import from_har
 from leadline.load.convert.openapi import from_openapi
 from leadline.load.driver import DriverRun, find_binary
-from leadline.load.knee import LoadLimits, LoadStep, Range
-from leadline.load.knee_run import find_knee
 from leadline.load.result import read_summary
 from leadline.load.scenario import built_in_scenarios
 from leadline.load.series import by_transaction, responses_between, seconds_between, steady_series
-from leadline.model.errors import UsageError
 from leadline.model.workload import Workload
 
 pytestmark = pytest.mark.stack
@@ -146,25 +143,6 @@ def test_alone_in_the_foreground(server: tuple[str, dict[str, int]], tmp_path: P
     assert not seen
     assert run_scenario(str(scenario), options[:-2]) == 0
     assert read_summary(tmp_path / "out").total["good"].ok == seen["/good"]
-
-
-def test_the_staircase_runs_the_real_driver(server: tuple[str, dict[str, int]], tmp_path: Path) -> None:
-    scenario = tmp_path / "one.yaml"
-    scenario.write_text("scenario: one\nmix: { good: 1 }\ntransactions:\n  good: [{ get: /good }]\n")
-    told: list[LoadStep] = []
-    options = ["--url", server[0], "--ramp-up", "0s", "--steady=1s", "--out", str(tmp_path / "out")]
-    found = find_knee(str(scenario), options, LoadLimits(5000, 0.5), Range(first=4, highest=5), told.append)
-    assert (found.limited_by, found.highest) == ("range", 5)
-    assert [(step.load, step.confirms) for step in told] == [(4, False), (5, False), (5, True)]
-    assert found.confirmation == told[-1]
-    runs = ("step-01-1", "step-02-1", "confirm-03-1")
-    assert len({read_summary(tmp_path / "out" / run).seed for run in runs}) == 3
-    assert told[0].throughput.value is not None
-    document = json.loads((tmp_path / "out" / "knee.json").read_text())
-    assert (document["format"], document["highest"], len(document["steps"])) == ("leadline-knee/1", 5, 3)
-    assert read_summary(tmp_path / "out" / "step-01-1").arrivals.rate == 4
-    with pytest.raises(UsageError, match="--rate cannot stand beside"):
-        find_knee(str(scenario), ["--rate", "3"], LoadLimits(1, 0), Range(1, 2), told.append)
 
 
 def test_the_published_schema_takes_what_the_driver_takes(tmp_path: Path) -> None:

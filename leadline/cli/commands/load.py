@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,15 +19,10 @@ from leadline.load.cluster.command import read_drivers
 from leadline.load.cluster.command import run as run_together
 from leadline.load.command import OUT, of_url, run_scenario, scenario_schema
 from leadline.load.driver import option_value
-from leadline.load.knee import LoadLimits, Range
 from leadline.load.scenario import find_preset, preset_options
-from leadline.load.within import read_bound
 from leadline.model.conditions import limit_example, parse
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.workload import GeneratorName
-
-_FINEST = 0.001  # resolution of rates: nine bisections of a factor of 1.5
-
 
 _Scenario = Annotated[str | None, typer.Argument(help="A scenario, built in or a file, or a URL.")]
 _Schema = Annotated[bool, typer.Option("--schema", help="Print the JSON schema of a scenario file.")]
@@ -37,15 +31,6 @@ _Drivers = Annotated[
     typer.Option(help="Several drivers: a YAML file, or as in `local,ssh user@host` (docs/guides/several-drivers.md)."),
 ]
 _Check = Annotated[bool, typer.Option("--check", help="With --drivers: only check whether every host can be used.")]
-_FindKnee = Annotated[bool, typer.Option("--find-knee", help="Search for the highest load that keeps the limits.")]
-_LimitP99 = Annotated[
-    str | None,
-    typer.Option(help="With --find-knee: 99th percentile of the response time (default 1s, none beside --limit)."),
-]
-_Limit = Annotated[
-    list[str] | None,
-    typer.Option("--limit", help="With --find-knee: a response time, as p90=2s or buy:p90=2s; may be repeated."),
-]
 _LimitErrors = Annotated[
     str | None, typer.Option(help="Share of failed transactions beyond which the run fails (default 1%).")
 ]
@@ -75,17 +60,6 @@ _Html = Annotated[
     Path | None,
     file_option("Write a report of the load, one HTML file; without a scenario, of the results in --out."),
 ]
-_From = Annotated[float, typer.Option("--from", min=0.001, max=1e8, help="With --find-knee: the first load.")]
-_To = Annotated[float, typer.Option("--to", max=1e8, help="With --find-knee: the highest load.")]
-_StepFactor = Annotated[float, typer.Option(min=1.05, max=100, help="With --find-knee: from stair to stair.")]
-_Resolution = Annotated[str, typer.Option(help="With --find-knee: bisect until this close.")]
-_Repeats = Annotated[
-    int, typer.Option(min=0, max=1000, help="With --find-knee: runs beside the limit, for its interval.")
-]
-_Budget = Annotated[str | None, typer.Option(help="With --find-knee: begin no step that would end later than this.")]
-_DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="With --find-knee: say how long the search takes, and run nothing.")
-]
 _Preset = Annotated[
     str | None, typer.Option(help="Load in the shape of a known tool: fixed-rate, many-users, browser, ...")
 ]
@@ -101,7 +75,7 @@ _Program = Annotated[
 ]
 _Json = Annotated[
     bool,
-    typer.Option("--json", help="With --find-knee, --generator, --against or --alternate: the result as JSON."),
+    typer.Option("--json", help="With --generator, --against or --alternate: the result as JSON."),
 ]
 
 
@@ -120,22 +94,12 @@ def load(
     schema: _Schema = False,
     drivers: _Drivers = None,
     check: _Check = False,
-    find_knee: _FindKnee = False,
-    limit_p99: _LimitP99 = None,
-    limit: _Limit = None,
     limit_errors: _LimitErrors = None,
     fail: _FailOn = None,
     undecided: UndecidedOption = Undecided.FAIL,
     against: _Against = None,
     alternate: _Alternate = None,
     html: _Html = None,
-    first: _From = 10,
-    to: _To = 100_000,
-    step_factor: _StepFactor = 1.5,
-    resolution: _Resolution = "5%",
-    repeats: _Repeats = 8,
-    budget: _Budget = None,
-    dry_run: _DryRun = False,
     preset: _Preset = None,
     generator: _Generator = None,
     options: _Options = None,
@@ -151,6 +115,11 @@ def load(
     if schema or (check and drivers is not None):
         typer.echo(scenario_schema(), nl=False) if schema else _check(str(drivers))
         return
+    if "--find-knee" in context.args:
+        raise UsageError(
+            "--find-knee is gone: leadline knee searches a server that runs already, by a study with "
+            "`stack: { url: URL }` (docs/guides/limits.md)"
+        )
     out = output_directory(option_value("--out", words := [scenario or "", *context.args], OUT))
     limits, failing = _conditions(fail, undecided, against is not None or alternate is not None)
     own_limits = [word for limit in limits for word in ("--fail", limit)]
@@ -172,16 +141,12 @@ def load(
         afterwards.end(_generate(generator, scenario, context.args, foreign, [*bounds, *own_limits], json))
         return
     assert scenario is not None
-    if not find_knee:
-        _refuse_of_search(limit_p99, json)
-    arguments = [*context.args, *own_limits, *([] if find_knee else bounds)]
+    if json:
+        raise UsageError("--json belongs to --generator; a run writes summary.json (--progress json: its seconds)")
+    arguments = [*context.args, *own_limits, *bounds]
     if preset is not None:
-        arguments = _with_preset(preset, scenario, arguments, find_knee)
-    if find_knee and drivers is None:
-        loads = _range(first, to, step_factor, resolution, arguments)
-        _search(scenario, arguments, _limits(limit, limit_p99, limit_errors), loads, repeats, budget, json, dry_run)
-    else:
-        afterwards.end(_run(scenario, arguments, drivers))
+        arguments = _with_preset(preset, scenario, arguments)
+    afterwards.end(_run(scenario, arguments, drivers))
 
 
 def _arguments_for(url: str, arguments: Sequence[str], shape: str | None) -> list[str]:
@@ -249,60 +214,11 @@ def _generate(
     return run(generator, script, words, list(bounds), json)
 
 
-def _refuse_of_search(limit_p99: str | None, json: bool) -> None:
-    """Raises UsageError for options of ``--find-knee`` where a load is run."""
-    if limit_p99 is not None:
-        raise UsageError(
-            f"--limit-p99 belongs to --find-knee: write --fail 'p99>{limit_p99}', or limits in the scenario"
-        )
-    if json:
-        raise UsageError(
-            "--json belongs to --find-knee and --generator; a run writes summary.json (--progress json: its seconds)"
-        )
-
-
-def _with_preset(preset: str, scenario: str, arguments: list[str], searching: bool) -> list[str]:
+def _with_preset(preset: str, scenario: str, arguments: list[str]) -> list[str]:
     from leadline.cli.output import errors
 
     errors.print(f"preset {preset}: {find_preset(preset).equivalence}")
-    return preset_options(preset, scenario, arguments, searching=searching)
-
-
-def _range(first: float, to: float, step_factor: float, resolution: str, arguments: Sequence[str]) -> Range:
-    """The loads to search: rates, or numbers of users where the ``arguments`` ask for closed arrivals."""
-    whole = "closed" in (argument.removeprefix("--arrivals=") for argument in arguments)
-    if not first <= to:
-        raise UsageError(f"--to {to:g} is below --from {first:g}")
-    loads = Range(first, to, step_factor, _share("--resolution", resolution), whole)
-    if not whole and loads.resolution < _FINEST:
-        raise UsageError(f"--resolution {resolution}: rates have no next one, so give at least {_FINEST:.1%}")
-    return loads
-
-
-def _limits(limit: Sequence[str] | None, limit_p99: str | None, limit_errors: str | None) -> LoadLimits:
-    bounds = tuple(read_bound(text) for text in limit or ())
-    p99 = None if bounds and limit_p99 is None else _milliseconds("--limit-p99", limit_p99 or "1s")
-    return LoadLimits(p99, _share("--limit-errors", limit_errors or "1%"), bounds)
-
-
-def _search(
-    scenario: str,
-    arguments: list[str],
-    limits: LoadLimits,
-    loads: Range,
-    repeats: int,
-    budget: str | None,
-    json: bool,
-    dry_run: bool,
-) -> None:
-    """The highest load that keeps the limits; with ``dry_run`` how long its search takes."""
-    from leadline.cli.commands.load_generator import forecast, run_search
-
-    seconds = math.inf if budget is None else _milliseconds("--budget", budget) / 1000
-    if dry_run:
-        forecast(arguments, loads, repeats, seconds, json)
-    else:
-        run_search(scenario, arguments, limits, loads, repeats, seconds, json)
+    return preset_options(preset, scenario, arguments)
 
 
 def _run(scenario: str, arguments: Sequence[str], drivers: str | None) -> int:
@@ -363,27 +279,3 @@ def _refuse_run(arguments: Sequence[str], options: Mapping[str, object]) -> None
 def _check(drivers: str) -> None:
     for line in check_drivers(read_drivers(drivers)):
         typer.echo(line)
-
-
-def _milliseconds(option: str, text: str) -> float:
-    from leadline.model.units import parse_duration
-
-    try:
-        milliseconds = 1000 * parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from None
-    if milliseconds <= 0:
-        raise UsageError(f"{option} {text} must be longer than 0")
-    return milliseconds
-
-
-def _share(option: str, text: str) -> float:
-    from leadline.model.units import parse_share
-
-    try:
-        share = parse_share(text)
-    except ValueError as error:
-        raise UsageError(f"{option}: {error}") from None
-    if share == 1:
-        raise UsageError(f"{option}: {text} is all; write less than 100%")
-    return share

@@ -11,9 +11,9 @@ from leadline.experiments.knee.run import KneeQuestion, KneeResult, KneeRun, typ
 from leadline.experiments.knee.search import (
     KneeLimit,
     KneeTrial,
+    LoadInterval,
     critical,
 )
-from leadline.load.knee import LoadInterval
 from leadline.load.within import TypeWithin
 from leadline.model.units import rounded
 from leadline.places.testbed import Testbed

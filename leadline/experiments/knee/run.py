@@ -16,13 +16,14 @@ from leadline.experiments.knee.search import (
     CRITICAL_MS,
     KneeLimit,
     KneeTrial,
+    Range,
     limits,
     next_of,
     result_of,
+    steps_at_most,
 )
 from leadline.experiments.pilot import noise_for, overhead_for
 from leadline.experiments.probes import NO_SENTINEL_INSIDE, SearchResult, SearchRun, search_name, seed_of, settings_of
-from leadline.load.knee import Range, steps_at_most
 from leadline.load.knobs import load_knobs, why_not
 from leadline.load.result import read_summary
 from leadline.load.scenario import limits_response_times
@@ -286,7 +287,7 @@ def outline(asked: KneeQuestion, place: Testbed, budget: float | None = None) ->
     KneeRun(asked, place).check()
     study = asked.study
     overhead = overhead_for(study, noise_for(study, place.directory, response=study.responses[0]))
-    steps, _ = steps_at_most(asked.loads, 0)
+    steps = steps_at_most(asked.loads)
     near = BESIDES + asked.repeats
     searches = 1 + len(CRITICAL_MS) * asked.critical
     most_trials = steps + near + 2

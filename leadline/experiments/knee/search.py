@@ -1,7 +1,7 @@
 """Which load a search measures next, and what its trials say: pure decisions on what was measured so far.
 
-Staircase, bisection and the interval are those of ``leadline load --find-knee``. Here a run is a whole trial, and
-several limits share one set of trials: what was measured for one of them is known to all.
+A staircase up, then bisection, then trials beside the limit. Several limits share one set of trials: what was measured
+for one of them is known to all.
 """
 
 from __future__ import annotations
@@ -9,17 +9,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
-from leadline.load.crossing import BESIDE, NEAR, next_load
-from leadline.load.knee import Found, LoadInterval, LoadStep, Range, Staircase, gave_out, limit_of
+from leadline.analysis.crossing import BESIDE, NEAR, Crossing, Probe, crossing, next_load
 
 CRITICAL_MS = (10.0, 25.0, 50.0, 100.0, 200.0)  # limits of p99 over which critical throughput is a geometric mean
 BESIDES = 4  # trials near the limit that steps and bisection have made already
 FAILED = "errors or audits"  # in place of a limit: the trial has no figures
 _THIRDS = 3  # a middle, and both thirds in place of it
 _ENDS = 2  # trials at the highest load kept and at the lowest one broken, judged together
+
+LimitedBy = Literal["server", "driver", "range"]
+
+
+@dataclass(frozen=True)
+class LoadInterval:
+    """An estimate with its 95 % interval; None where nothing was measured."""
+
+    value: float | None
+    low: float | None
+    high: float | None
 
 
 @dataclass(frozen=True)
@@ -51,6 +62,63 @@ class Target:
 
 
 @dataclass(frozen=True)
+class Range:
+    """Loads to be tried: the first, the lowest and the highest; ``factor`` between stairs, ``resolution`` the ratio at
+    which bisection ends, minus one.
+    """
+
+    first: float
+    highest: float
+    factor: float = 1.5
+    resolution: float = 0.05
+    whole: bool = False  # only whole numbers (users)
+
+    @property
+    def lowest(self) -> float:
+        return max(1.0, self.first / 100) if self.whole else self.first / 100
+
+    @property
+    def top(self) -> float:
+        return float(math.floor(self.highest)) if self.whole else self.highest
+
+
+def steps_at_most(loads: Range) -> int:
+    """Of a search whose confirmation holds."""
+    up = math.log(loads.top / loads.first) / math.log(loads.factor)
+    down = math.log(loads.first / loads.lowest) / math.log(loads.factor)
+    finest = 1 + (1 / loads.highest if loads.whole else loads.resolution)
+    bisections = math.log2(max(1.0, math.log(loads.factor) / math.log(max(finest, 1 + loads.resolution))))
+    return math.ceil(max(up, down, 0.0)) + 1 + math.ceil(bisections) + 1
+
+
+@dataclass(frozen=True)
+class LoadStep:
+    """A trial, or all trials at one load, against one target. ``ratio``: the worst figure over its limit, None where
+    the trial has no figures; ``broken``: the limits that were, the worst one first.
+    """
+
+    load: float
+    ratio: float | None
+    kept: bool
+    broken: tuple[str, ...] = ()
+    driver_limit: bool = False
+
+
+@dataclass(frozen=True)
+class Found:
+    """``highest`` is the highest load measured that kept the limits, ``lowest_failed`` the lowest above it that did
+    not: the load wanted lies between.
+    """
+
+    highest: float | None
+    lowest_failed: float | None
+    limited_by: LimitedBy
+    reason: str
+    limit: Crossing | None = None  # the load at which the worst figure is at its limit, with its interval
+    gave_out: str | None = None  # the limit that was broken first
+
+
+@dataclass(frozen=True)
 class KneeLimit:
     """The load at which a target is met. ``load`` with its interval; ends that trials do not bound are those of the
     bracket. ``throughput``: transactions a second there. All None where no load kept the limits.
@@ -60,6 +128,99 @@ class KneeLimit:
     found: Found
     load: LoadInterval
     throughput: LoadInterval
+
+
+@dataclass(frozen=True)
+class Staircase:
+    """Says which load comes next, given what the ones before did; one step for each load."""
+
+    range: Range
+    steps: Sequence[LoadStep]
+
+    @property
+    def _failed(self) -> float | None:
+        return min((step.load for step in self.steps if not step.kept and not step.driver_limit), default=None)
+
+    @property
+    def _driver(self) -> float | None:
+        """The lowest load that the driver itself could not make."""
+        return min((step.load for step in self.steps if step.driver_limit), default=None)
+
+    @property
+    def _ceiling(self) -> float | None:
+        loads = [load for load in (self._failed, self._driver) if load is not None]
+        return min(loads) if loads else None
+
+    @property
+    def _kept(self) -> float | None:
+        ceiling = math.inf if self._ceiling is None else self._ceiling
+        good = [step.load for step in self.steps if step.kept and not step.driver_limit and step.load < ceiling]
+        return max(good, default=None)
+
+    def next(self) -> float | None:
+        """The load to measure now, or None when the search is over."""
+        low, high = self._kept, self._ceiling
+        if not self.steps:
+            return self._round(self.range.first)
+        if high is None:
+            assert low is not None
+            return None if low >= self.range.top else self._round(min(low * self.range.factor, self.range.top))
+        if low is None:
+            return None if high <= self.range.lowest else self._round(max(high / self.range.factor, self.range.lowest))
+        middle = math.sqrt(low * high)
+        if (self.range.whole and high - low <= 1) or high / low <= 1 + self.range.resolution:
+            return None
+        return self._round(middle) if low < middle < high else None  # else neighbours among floating-point numbers
+
+    def _round(self, load: float) -> float:
+        if not self.range.whole:
+            return load
+        low, high = self._kept, self._ceiling
+        whole = math.floor(load)
+        if high is None and low is not None:
+            return min(float(max(whole, low + 1)), self.range.top)
+        if low is not None and high is not None:
+            return float(min(max(whole, low + 1), high - 1))
+        return float(max(1, whole if high is None else min(whole, high - 1)))
+
+    def result(self) -> Found:
+        """What is known now."""
+        low, high = self._kept, self._ceiling
+        if low is None:
+            reason = "no load in the range kept the limits"
+        elif high is None:
+            reason = "the highest load of the range kept the limits: raise --to"
+        elif high == self._driver:
+            reason = "the driver was the limit, not the server: what the server could do is at least this"
+        else:
+            reason = "the server went over the limits above it"
+        by: LimitedBy = "range" if high is None else "driver" if high == self._driver else "server"
+        return Found(low, high, by, reason)
+
+
+def limit_of(found: Found, steps: Sequence[LoadStep]) -> Crossing | None:
+    """The load at which the worst figure is at its limit, from all ``steps`` as measured; None unless the
+    server was the limit.
+    """
+    if found.highest is None or found.lowest_failed is None or found.limited_by == "driver":
+        return None
+    probes = [Probe(step.load, step.ratio) for step in steps if not step.driver_limit]
+    around, limit, near = math.sqrt(found.highest * found.lowest_failed), None, NEAR
+    for _ in range(4):  # the probes that are near depend on the estimate
+        now = crossing(probes, around, near=near)
+        if now is None:
+            break
+        around, limit, near = now.load, now, now.near
+    return limit
+
+
+def gave_out(steps: Sequence[LoadStep], limit: float) -> str | None:
+    """The limit that was the worst one most often in steps that broke limits less than 15 % from ``limit``; that of
+    the lowest such step where there is none.
+    """
+    broken = sorted((step for step in steps if step.broken and not step.driver_limit), key=lambda step: step.load)
+    near = [step.broken[0] for step in broken if abs(math.log(step.load / limit)) <= math.log(1.15)]
+    return max(near, key=near.count) if near else broken[0].broken[0] if broken else None
 
 
 def limits(critical: bool) -> list[Target]:
@@ -141,9 +302,9 @@ def result_of(target: Target, measured: Sequence[KneeTrial], loads: Range) -> Kn
     low, high = result.highest, result.lowest_failed
     load = LoadInterval(low, low, high)
     if limit is not None:
-        load = LoadInterval(
-            limit.load, low if limit.low is None else limit.low, high if limit.high is None else limit.high
-        )
+        at_least = min(low, limit.load) if limit.low is None else limit.low
+        at_most = max(high or limit.load, limit.load) if limit.high is None else limit.high
+        load = LoadInterval(limit.load, at_least, at_most)
     if target.p99_ms is not None and high is not None:  # of many limits none is looked at closely: the bracket, too
         load = LoadInterval(load.value, min(low, load.low or low), max(high, load.high or high))
     unit = _per_load(measured, load.value or low)
@@ -178,26 +339,11 @@ def _steps(target: Target, measured: Sequence[KneeTrial]) -> list[LoadStep]:
 
 
 def _step(target: Target, trial: KneeTrial) -> LoadStep:
+    if trial.failed:
+        return LoadStep(trial.load, None, False, (FAILED,), trial.driver_limit)
     uses = target.uses(trial)
     broken = tuple(sorted((name for name, use in uses.items() if use > 1), key=lambda name: -uses[name]))
-    if trial.failed:
-        broken = (FAILED,)
-    ratio = None if trial.failed else max(uses.values(), default=0.0)
-    none = LoadInterval(None, None, None)
-    return LoadStep(
-        trial.load,
-        0,
-        replace(none, value=trial.throughput),
-        trial.mean_ms,
-        replace(none, value=trial.p99_ms),
-        LoadInterval(0.0, None, None),
-        not broken,
-        True,
-        trial.driver_limit,
-        broken=broken,
-        ratio=ratio,
-        runs=(ratio,),
-    )
+    return LoadStep(trial.load, max(uses.values(), default=0.0), not broken, broken, trial.driver_limit)
 
 
 def _judged(steps: Sequence[LoadStep]) -> list[LoadStep]:
@@ -210,13 +356,5 @@ def _judged(steps: Sequence[LoadStep]) -> list[LoadStep]:
         logs = [math.inf if step.ratio is None else math.log(max(step.ratio, 1e-9)) for step in measured]
         keeps = float(np.median(logs)) <= 0 if math.inf in logs else float(np.mean(logs)) <= 0
         worst = max(measured, key=lambda step: math.inf if step.ratio is None else step.ratio)
-        judged.append(
-            replace(
-                worst,
-                kept=keeps,
-                confirms=len(measured) > 1,
-                driver_limit=any(step.driver_limit for step in measured),
-                runs=tuple(run for step in measured for run in step.runs),
-            )
-        )
+        judged.append(replace(worst, kept=keeps, driver_limit=any(step.driver_limit for step in measured)))
     return judged

@@ -134,8 +134,9 @@ class SoakPlan:
 def plan_soak(file: StudyFile, times: SoakTimes, place: LocalTestbed) -> SoakPlan:
     """One trial of the study's baseline. Raises UsageError with file and line."""
     study = file.study
-    if not study.under_load:
-        raise UsageError(f"{file.source}: a soak needs a stack under load, and {study.study} times a command")
+    if not study.under_load or study.stack.url is not None:
+        does = "times a command" if study.command else "loads a server that runs already"
+        raise UsageError(f"{file.source}: a soak needs a stack that it starts, and {study.study} {does}")
     if study.drivers:
         raise UsageError(f"{file.where(('drivers',))}: a soak is driven from this host alone: leave drivers out")
     for key in _ONCE:

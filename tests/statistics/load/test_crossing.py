@@ -9,9 +9,18 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from leadline.experiments.knee.search import CRITICAL_MS, KneeLimit, KneeTrial, critical, limits, next_of, result_of
-from leadline.load.crossing import Crossing, Probe, crossing, next_load
-from leadline.load.knee import LoadInterval, Range
+from leadline.analysis.crossing import Crossing, Probe, crossing, next_load
+from leadline.experiments.knee.search import (
+    CRITICAL_MS,
+    KneeLimit,
+    KneeTrial,
+    LoadInterval,
+    Range,
+    critical,
+    limits,
+    next_of,
+    result_of,
+)
 from leadline.model.workload import RATE, Workload
 from leadline.places.simulated.model import Model
 from leadline.places.simulated.trial import Instance, trial_series
@@ -47,7 +56,7 @@ def p90_mmc(load: float, draw: np.random.Generator, servers: int, capacity: floa
 
 
 def search(measure: Measure, limit: float, seed: int, first: float = 20, more: int = 8) -> tuple[Crossing | None, int]:
-    """Stairs, bisection to 5 %, then probes beside the estimate, as ``leadline load --find-knee`` does."""
+    """Stairs, bisection to 5 %, then probes beside the estimate, as ``leadline knee`` does."""
     draw = np.random.default_rng(seed)
     probes: list[Probe] = []
 

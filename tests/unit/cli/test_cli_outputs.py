@@ -57,7 +57,6 @@ DIRECTORIES = (
     ("export", "none", "--out"),
     ("figures", "none", "--out"),
     (*LOAD, "--out"),
-    (*LOAD, "--find-knee", "--out"),
     (*LOAD, "--drivers", "local,local", "--out"),
     (*LOAD, "--generator", "wrk", "--out"),
 )

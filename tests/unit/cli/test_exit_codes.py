@@ -22,7 +22,7 @@ import typer
 import leadline.cli
 from bench.outcomes.server import serving
 from leadline.analysis.soak import Drift, Series, Soak
-from leadline.cli.commands import execute, host, init, labs, load, load_generator, soak, stackfile
+from leadline.cli.commands import execute, host, init, labs, load, soak, stackfile
 from leadline.cli.main import _run, app
 from leadline.conclude.counted import Counted, Counts
 from leadline.experiments.trying import NotKnownError
@@ -231,12 +231,6 @@ def driver(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     monkeypatch.setattr(load, "run_scenario", lambda *_: code)
 
 
-def knees(monkeypatch: pytest.MonkeyPatch, highest: float | None) -> None:
-    knee = SimpleNamespace(highest=highest, limited_by="server")
-    monkeypatch.setattr(load_generator, "find_knee", lambda *_: knee)
-    monkeypatch.setattr(load_generator, "_conclusion", lambda *_: ["so far"])
-
-
 def removals(monkeypatch: pytest.MonkeyPatch, yes: bool) -> None:
     monkeypatch.setattr(labs, "console", SimpleNamespace(is_terminal=True))
     monkeypatch.setattr(labs.typer, "confirm", lambda *_: yes)
@@ -303,8 +297,6 @@ ENDS: list[tuple[str, Callable[[pytest.MonkeyPatch, Any], None], Any, int]] = [
         for code in (DONE, FAILED, USAGE, SIGINT, SIGTERM)
     ),
     ("load brokerage-classic --url http://127.0.0.1:1", driver, -9, FAILED),
-    ("load brokerage-classic --url http://127.0.0.1:1 --find-knee", knees, 40.0, DONE),
-    ("load brokerage-classic --url http://127.0.0.1:1 --find-knee", knees, None, NO_ANSWER),
     ("lab rm small@1 --lab LAB", removals, False, FAILED),
     ("command true slow --count", counts, 0.0, DONE),
     ("command true slow --count --json", counts, 0.5, DONE),

@@ -1,18 +1,19 @@
 """Searches for the largest load within limits on the simulated host: the guide's example, going on, bad input."""
 
+import math
 import re
 from pathlib import Path
 
 import pytest
 from command_line import Command, write_files
 
-from leadline.experiments.knee.search import KneeTrial, limits, next_of, result_of
-from leadline.load.knee import Range
+from leadline.checks.files.study import find_study
+from leadline.experiments.knee.search import KneeLimit, KneeTrial, Range, limits, next_of, result_of, steps_at_most
 from leadline.model.errors import UsageError
 from leadline.store.lab import Store
 
 GUIDE = (Path(__file__).parents[3] / "docs" / "guides" / "limits.md").read_text(encoding="utf-8")
-FILES = ("arrivals.yaml", "truth.yaml")  # the guide's, in its order
+FILES = ("arrivals.yaml", "truth.yaml", "staging.yaml")  # the guide's, in its order
 SHORT = ("--from", "500", "--repeats", "0", "--resolution", "20%")
 LIMITED = (
     "scenario: two\nmix: { look: 1 }\ntransactions:\n  look:\n    limits: { p90: 2s }\n    requests: [{ get: /look }]\n"
@@ -98,6 +99,42 @@ def test_what_cannot_be_searched_is_refused(guide: Path, words: tuple[str, ...],
     assert said in refused(*words, "--dry-run")
 
 
+def test_a_server_that_already_runs_is_searched_by_the_guides_study(guide: Path) -> None:
+    (guide / "shop.scenario.yaml").write_text(LIMITED)
+    found = document("staging.yaml", "--simulate", "truth.yaml", *SHORT)
+    assert found["limits"][0]["highest"] > 500
+    study = find_study("staging.yaml").study
+    assert (study.stack.title, study.responses[-1]) == ("the server at https://staging.example/shop", "p99")
+    assert Command("run").document("staging.yaml", "--dry-run")["downloads"] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("https://staging.example/shop", "staging.example", "write the address of a server, such as http://"),
+        ("/shop }", "/shop, server: tomcat }", "url names a server that runs already"),
+        ("/shop }", "/shop, host: ssh:far }", "which is loaded as it is; leave host out"),
+        ("5000] }", "5000], jvm.heap: [1g, 2g] }", "leadline sets nothing of the server at stack.url"),
+        ("limits:", "profile: light\nlimits:", "this study starts none"),
+        ("limits:", "placement: { server_cpus: '0' }\nlimits:", "does not move or limit the server at stack.url"),
+        ("limits:", "design: { rotation: {} }\nlimits:", "the server at stack.url is not started: leave rotation out"),
+        ("scenario: shop.scenario.yaml, ", "", "staging.yaml:4: no scenario for https://staging.example/shop: write"),
+    ],
+)
+def test_what_a_server_that_already_runs_cannot_be_asked(guide: Path, old: str, new: str, said: str) -> None:
+    (guide / "shop.scenario.yaml").write_text(LIMITED)
+    text = (guide / "staging.yaml").read_text()
+    assert old in text
+    (guide / "staging.yaml").write_text(text.replace(old, new))
+    assert said in Command("run").refused("staging.yaml", "--dry-run")
+
+
+def test_one_that_runs_already_takes_no_soak_and_is_not_started(guide: Path) -> None:
+    (guide / "shop.scenario.yaml").write_text(LIMITED)
+    assert "a soak needs a stack that it starts" in Command("soak").refused("staging.yaml", "--for", "1h")
+    assert "runs already: leadline starts nothing" in Command("up").refused("staging.yaml")
+
+
 def test_a_dry_run_says_what_it_costs_and_changes_nothing(guide: Path) -> None:
     found = document("dealership-load", "--dry-run", "--limits", "modern", "--critical")
     alone = document("dealership-load", "--dry-run")
@@ -105,6 +142,59 @@ def test_a_dry_run_says_what_it_costs_and_changes_nothing(guide: Path) -> None:
     assert found["seconds"] == found["trials"] * found["seconds_per_trial"]
     assert alone["trials"] < found["trials"]
     assert not (guide / "lab").exists()
+
+
+def search(
+    carries: float, loads: Range, repeats: int = 0, driver_at: float = math.inf
+) -> tuple[KneeLimit, list[float]]:
+    """Against a server that ``carries`` so much, as if its limit were used in proportion; and the loads tried."""
+    measured, (target,) = list[KneeTrial](), limits(critical=False)
+    while (pair := next_of([target], measured, loads, repeats)) is not None:
+        assert pair[0] != pair[1]
+        for load in pair:
+            measured.append(KneeTrial(load, {"p90": load / carries}, load, driver_limit=load > driver_at))
+        assert len(measured) < 160, "the search does not end"
+    return result_of(target, measured, loads), [trial.load for trial in measured]
+
+
+@pytest.mark.parametrize(
+    ("carries", "loads", "driver_at", "by", "least", "most"),
+    [
+        (450, Range(10, 10_000, resolution=0.02), math.inf, "server", 440, 450),
+        (50, Range(800, 1000), math.inf, "server", 47, 50),
+        (70.5, Range(3, 1000, resolution=0.001, whole=True), math.inf, "server", 70, 70),
+        (450, Range(3, 10.5, whole=True), math.inf, "range", 10, 10),
+        (54, Range(49, 60, factor=1.05, resolution=0.0), math.inf, "server", 53.9999, 54),
+        (450, Range(10, 10_000), 200, "driver", 180, 200),
+        (450, Range(10, 50), math.inf, "range", 50, 50),
+    ],
+)
+def test_the_highest_load_is_found_from_either_side(
+    carries: float, loads: Range, driver_at: float, by: str, least: float, most: float
+) -> None:
+    limit, tried = search(carries, loads, driver_at=driver_at)
+    assert limit.found.limited_by == by
+    assert limit.found.highest is not None
+    assert least <= limit.found.highest <= most
+    if by == "server":
+        assert limit.found.lowest_failed == pytest.approx(limit.found.highest, rel=max(loads.resolution, 1 / 70))
+    assert not loads.whole or all(load == int(load) for load in tried)
+    assert loads.resolution == 0 or len(tried) <= 2 * steps_at_most(loads)
+
+
+def test_a_load_that_no_server_carries_is_not_known() -> None:
+    limit, _ = search(0.01, Range(10, 50))
+    assert (limit.found.highest, limit.load.value) == (None, None)
+    assert limit.found.reason == "no load in the range kept the limits"
+
+
+def test_the_interval_holds_the_limit() -> None:
+    limit, tried = search(450, Range(10, 10_000), repeats=8)
+    assert limit.load.low is not None
+    assert limit.load.high is not None
+    assert limit.load.low <= (limit.load.value or 0) <= limit.load.high
+    assert limit.load.value == pytest.approx(450, rel=0.01)
+    assert len(tried) > len(search(450, Range(10, 10_000))[1])
 
 
 def test_whole_loads_end_one_apart_and_failed_trials_break_every_limit() -> None:

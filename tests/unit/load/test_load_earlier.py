@@ -8,10 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
-from leadline.load import knee_run, result
+from leadline.load import result
 from leadline.load.cluster import command as cluster_command
 from leadline.load.cluster import hosts
-from leadline.load.knee import LoadLimits, Range
 from leadline.load.result import read_summary
 from leadline.model.drivers import DriverHost
 from leadline.model.errors import UsageError
@@ -53,10 +52,6 @@ def fake_driver(place: Path, words: str) -> Path:
     return driver
 
 
-def knee(out: Path, *options: str) -> None:
-    knee_run.find_knee("brokerage-json", ["--out", str(out), *options], LoadLimits(1, 0), Range(1, 2), lambda _: None)
-
-
 def together(out: Path, *options: str) -> None:
     cluster_command.run("brokerage-json", ["--out", str(out), *options], [HERE], lambda _: None)
 
@@ -88,13 +83,12 @@ def everything(out: Path) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("fake_wrk")
-@pytest.mark.parametrize("start", [knee, together, generator])
+@pytest.mark.parametrize("start", [together, generator])
 @pytest.mark.parametrize(
     "file",
     [
         "summary.json",
         "response.hlog",
-        "knee.json",
         "step-01-1/summary.json",
         "confirm-12-2/seconds.csv",
         "drivers/far/blocked.hlog",
@@ -142,19 +136,6 @@ def test_a_generators_results_are_replaced_when_asked(tmp_path: Path, fake_wrk: 
     assert not (out / "raw/left.csv").exists()
 
 
-def test_a_search_begins_anew_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "step-09-1").mkdir()
-    (tmp_path / "step-09-1/summary.json").write_text("{}")
-    monkeypatch.setattr(knee_run, "find_binary", lambda: fake_driver(tmp_path, "nobody runs here"))
-    before = everything(tmp_path)
-    with pytest.raises(UsageError, match=r"^unknown option `--tiemout`$"):
-        knee(tmp_path, "--replace", "--tiemout", "1s")
-    assert everything(tmp_path) == {**before, "driver": everything(tmp_path)["driver"]}, "not by one that cannot start"
-    with pytest.raises(UsageError, match=r"^nobody runs here$"):
-        knee(tmp_path, "--replace")
-    assert not (tmp_path / "step-09-1").exists()
-
-
 def test_drivers_that_start_together_begin_anew_when_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADLINE_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(hosts, "find_binary", lambda: fake_driver(tmp_path, "nobody runs here"))
@@ -174,14 +155,8 @@ def test_drivers_that_start_together_begin_anew_when_asked(tmp_path: Path, monke
     assert not (out / "drivers/far").exists()
 
 
-def test_the_drivers_own_files_are_known() -> None:
-    text = (Path(__file__).parents[3] / "driver/src/measure/earlier.rs").read_text()
-    names = re.findall(r'^    "([a-z._]+)",$', text, flags=re.MULTILINE)
-    assert set(result.FILES) == {*names, "knee.json", "host.json"}
-
-
 def test_the_drivers_own_list_of_its_files_is_the_same() -> None:
     source = (Path(__file__).parents[3] / "driver/src/measure/earlier.rs").read_text()
     listed = re.search(r"FILES: \[&str; \d+\] = \[(.*?)\];", source, re.S)
     assert listed
-    assert [*re.findall(r'"([^"]+)"', listed[1]), "knee.json", "host.json"] == list(result.FILES)
+    assert [*re.findall(r'"([^"]+)"', listed[1]), "host.json"] == list(result.FILES)

@@ -389,14 +389,14 @@ def test_options_that_look_like_ours_go_to_the_tool(tmp_path: Path, monkeypatch:
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     words = ["load", __file__, "--generator", "jmeter", "--url", "http://h", "--out", str(tmp_path / "out")]
-    for option in ("-Jhost=127.0.0.1", "-h", "--json", "--find-knee -Jx=h"):
+    for option in ("-Jhost=127.0.0.1", "-h", "--json"):
         done = CliRunner().invoke(app, [*words, "--options", option, "--replace"])
         assert "ended with code 3" in str(done.exception), done.output
         assert got.read_text().split()[-len(option.split()) :] == option.split()
     done = CliRunner().invoke(app, ["load", "brokerage-json", "--url", "http://h", "--options", "-x"])
     assert "--options belongs to --generator" in str(done.exception)
-    done = CliRunner().invoke(app, ["load", "brokerage-json", "--url", "http://h", "--limit-p99", "1s"])
-    assert "--limit-p99 belongs to --find-knee" in str(done.exception)
+    done = CliRunner().invoke(app, ["load", "brokerage-json", "--url", "http://h", "--find-knee"])
+    assert "--find-knee is gone: leadline knee searches" in str(done.exception)
 
 
 def test_a_run_in_which_nothing_succeeded_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -565,10 +565,6 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     out = ["--out", str(tmp_path / "out")]
     assert "--url is missing" in said("--generator", "wrk", *out)
     assert "did you mean --options" in said("--generator", "wrk", "--option", "x", *out)
-    assert "a search needs leadline-load" in said("x", "--generator", "k6", "--find-knee")
-    words = ("brokerage-json", "--find-knee", "--resolution", "0")
-    assert "--resolution 0: rates have no next one" in said(*words)
-    assert "--rate cannot stand beside" in said(*words, "--arrivals", "closed", "--rate", "3")
     for tool, script in (("httperf", None), ("jmeter", __file__)):
         start = [*([script] if script else []), "--generator", tool, *out, "--url"]
         assert "--url http://h:99999: Port out of range" in said(*start, "http://h:99999")

@@ -169,8 +169,6 @@ def test_presets_on_the_command_line(tmp_path: Path) -> None:
     assert words == ["--url", "http://h", "--arrivals", "closed", "--users", "6"]
     rate = preset_options("fixed-rate", "brokerage-classic", ["--rate=5"])
     assert rate == ["--rate", "5", "--arrivals", "constant", "--var", "think=0ms"]
-    search = preset_options("fixed-rate", "brokerage-classic", [], searching=True)
-    assert search == ["--arrivals", "constant", "--var", "think=0ms"]
     many = preset_options("many-users", "brokerage-classic", ["--users", "9"])
     assert many == ["--users", "9", "--arrivals", "closed"]
     local = preset_options("many-users", "brokerage-classic", ["--users", "9", "--url", "http://127.0.0.1:1/x"])
