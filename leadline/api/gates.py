@@ -20,6 +20,7 @@ from leadline.experiments.stackfiles import first
 from leadline.experiments.trying import scenario_of
 from leadline.host.local import LocalHost
 from leadline.host.scratch import Scratch
+from leadline.load.convert.formats import of_file
 from leadline.load.result import read_summary
 from leadline.model.conditions import exit_code, parse
 from leadline.model.errors import UsageError
@@ -81,8 +82,8 @@ class GateRun:
 @dataclass(frozen=True)
 class GateOptions:
     """``fail``: conditions, those of the kind of sides if empty; ``budget`` as a duration. ``stack``: of jars, how they
-    are started; ``scenario`` loads servers; ``truth`` simulates them. ``build`` and ``run``: as of ``revisions.built``.
-    ``count``: in virtual time instead.
+    are started; ``scenario`` loads servers, a recording (HAR) too; ``truth`` simulates them.
+    ``build`` and ``run``: as of ``gate.built``. ``count``: in virtual time instead. ``profile``: samples of the JVMs.
     """
 
     fail: Sequence[str] = ()
@@ -94,6 +95,7 @@ class GateOptions:
     build: str = ""
     run: str = ""
     count: bool = False
+    profile: bool = False
 
     @property
     def seconds(self) -> float:
@@ -128,23 +130,24 @@ def _gate(base: str, head: str, names: tuple[str, str], options: GateOptions, la
     kinds = {_kind(side) for side in (base, head)}
     if len(kinds) > 1:
         raise UsageError(f"BASE is {_NAMES[_kind(base)]}, HEAD {_NAMES[_kind(head)]}: name two of one kind")
-    if options.count and options.truth:
-        raise UsageError("--count runs a guest: nothing of it is simulated")
+    if options.count and (options.truth or options.profile):
+        raise UsageError("--count runs a guest: nothing of it is simulated or profiled")
     if kinds == {""}:
-        if options.stack or options.scenario or options.truth:
-            raise UsageError("--stack, --scenario and --simulate are of jars and stack files; these are two commands")
+        if options.stack or options.scenario or options.truth or options.profile:
+            of_servers = "--stack, --scenario, --profile and --simulate"
+            raise UsageError(f"{of_servers} are of jars and stack files; these are two commands")
         sides = [commands_of([text], {})[0] for text in (base, head)]
         if options.count:
             return _counted(sides, names, options, watching, since)
         keys = command_study(sides[0], sides[1], options.fail, options.seconds, options.seed)
     else:
         own = _builds(Path(base), Path(head), options)
-        scenario = options.scenario or _scenario(own, lab, watching, options.truth is not None)
+        scenario = _scenario(own, options, lab, watching)
         if options.count:
             with Scratch() as scratch:
                 sides = services(own, (BASE, HEAD), scenario.absolute(), scratch)
                 return _counted(sides, names, options, watching, since, scratch)
-        keys = server_study(own, scenario.absolute(), options.fail, options.seconds, options.seed)
+        keys = server_study(own, scenario.absolute(), options.fail, options.seconds, options.seed, options.profile)
     study = Study.of(keys)
     place = open_testbed(lab, truth=options.truth, watcher=watching, subject=study)
     return run_gate(study, *names, place, lambda: time.monotonic() - since)
@@ -162,7 +165,7 @@ def _counted(
     counts = counted(sides, LAYOUTS, LocalHost(), LONGEST, watching.message, folder is not None)
     if folder is not None:
         done = read_summary(folder / "out").total.values()
-        counts = replace(counts, transactions=sum(transaction.ok for transaction in done))
+        counts = replace(counts, transactions=sum(transaction.ok + transaction.failed for transaction in done))
     return GateRun(counted_gate(counts, conditions, *names, time.monotonic() - since), counted=counts)
 
 
@@ -190,13 +193,22 @@ def _builds(base: Path, head: Path, options: GateOptions) -> OwnFile:
         return of_jars(read_stack(path), base, head)
 
 
-def _scenario(own: OwnFile, lab: Path, watching: Watcher, simulated: bool) -> Path:
-    """That of the stack file, or one made from the OpenAPI description of the base, which is started for it."""
-    if own.content.scenario:
-        return beside(own, own.content.scenario)
-    if simulated:
+def _scenario(own: OwnFile, options: GateOptions, lab: Path, watching: Watcher) -> Path:
+    """The one given, else that of the stack file; from a recording (HAR), or from the OpenAPI description of the base,
+    which is started for it.
+    """
+    path = options.scenario or (beside(own, own.content.scenario) if own.content.scenario else None)
+    if path is None and options.truth is not None:
         raise UsageError("a simulated host serves no OpenAPI description; name what loads it by --scenario")
-    return scenario_of(own, lab, watching.message)
+    if path is None:
+        return scenario_of(own, lab, watching.message)
+    if path.suffix != ".har":
+        return path
+    lab.mkdir(parents=True, exist_ok=True)
+    made = lab / f"{path.stem}.scenario.yaml"
+    made.write_text(of_file(path).text(), encoding="utf-8")
+    watching.message(f"{made} is made of {path}")
+    return made
 
 
 def run_gate(study: Study, base: str, head: str, place: Testbed, elapsed: Callable[[], float]) -> GateRun:

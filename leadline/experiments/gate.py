@@ -39,7 +39,8 @@ _TIMEOUT = 600.0
 _START = 12.0  # seconds in which a server starts, stops and has its data put back
 _SIZES = ((10, 28), (5, 20), (5, 12))  # seconds of warm-up and of load; the first of which a budget holds enough blocks
 _ENOUGH = 12  # blocks
-_ALIKE = ("command", "environment", "directory", "stack", "builds", "scenario", "audits", "knobs")  # or may differ
+_SIDES = ("command", "compose", "environment", "directory")  # may differ
+_ALIKE = (*_SIDES, "stack", "builds", "scenario", "audits", "knobs")  # or are those of the base
 
 
 def command_study(base: Command, head: Command, fail: Sequence[str], budget: float, seed: int) -> dict[str, Any]:
@@ -99,8 +100,12 @@ def _common(
     }
 
 
-def server_study(own: OwnFile, scenario: Path, fail: Sequence[str], budget: float, seed: int) -> dict[str, Any]:
-    """The keys of a study of the two builds of a stack file, side by side. Raises UsageError."""
+def server_study(
+    own: OwnFile, scenario: Path, fail: Sequence[str], budget: float, seed: int, profile: bool = False
+) -> dict[str, Any]:
+    """The keys of a study of the two builds of a stack file, side by side; ``profile``: with samples of their JVMs, in
+    half of the blocks. Raises UsageError.
+    """
     fail = fail or OF_SERVERS
     ramp_up, steady = next((size for size in _SIZES if budget / _block(*size) >= _ENOUGH), _SIZES[-1])
     return {
@@ -118,6 +123,7 @@ def server_study(own: OwnFile, scenario: Path, fail: Sequence[str], budget: floa
             **_watched(blocks_within(budget, _block(ramp_up, steady)), seed),
             "rotation": {"otherwise": "one-by-one"},
         },
+        **({"profile": "light"} if profile else {}),
     }
 
 
@@ -147,9 +153,10 @@ def of_stack_files(base: OwnFile, head: OwnFile) -> OwnFile:
     """The first stack file, which also starts what the second does. Raises UsageError where they differ elsewhere."""
     mine, other = (own.content.model_dump(exclude=set(_ALIKE)) for own in (base, head))
     differing = [key for key in mine if mine[key] != other[key]]
-    if differing or not (base.content.command and head.content.command):
-        problem = f"they differ in `{differing[0]}`" if differing else "one has no `command`"
-        allowed = "a gate compares command, environment and directory of two stack files"
+    ways = {way for own in (base, head) for way in ("command", "compose") if getattr(own.content, way)}
+    if differing or len(ways) != 1:
+        problem = f"they differ in `{differing[0]}`" if differing else "one has no `command`, or one no `compose`"
+        allowed = f"a gate compares {', '.join(_SIDES)} of two stack files"
         raise UsageError(f"{base.file} and {head.file}: {problem}; {allowed}")
     return with_builds(base, {BASE: _build_of(base), HEAD: _build_of(head)})
 
@@ -159,8 +166,10 @@ def _build_of(own: OwnFile) -> Build:
     stack, folder = own.content, str(Path(own.file).parent)
     if kept := [name for name, text in stack.environment.items() if "${secret:" in text]:
         raise UsageError(f"{line_of(own, 'environment', kept[0])}: of a gate write {kept[0]}: ${{env:{kept[0]}}}")
+    compose = stack.compose
     return Build(
-        command=[word.replace("${folder}", folder) for word in full(own, stack.words)],
+        command=[word.replace("${folder}", folder) for word in full(own, stack.words)] or None,
+        compose=compose and compose.model_copy(update={"file": str(beside(own, compose.file).absolute())}),
         environment={name: text.replace("${folder}", folder) for name, text in stack.environment.items()},
         directory=str(beside(own, stack.directory)) if stack.directory else None,
     )

@@ -54,7 +54,8 @@ _TAKEN = (*_ROLES, "leadline", "others", "processes", "app", "host", "jvm", "por
 class Build(Strict):
     """How one of several builds is started: what it says stands in place of the stack file's own."""
 
-    command: ownparts.Command
+    command: ownparts.Command | None = None
+    compose: ownparts.Compose | None = None
     environment: dict[Label, Annotated[ownparts.Text, Field(max_length=4_000)]] | None = Field(
         default=None, max_length=200
     )
@@ -142,7 +143,7 @@ class OwnStack(Strict):
     builds: dict[Label, Build] = Field(
         default_factory=dict,
         max_length=20,
-        description="with `command`: name: how this build is started; the knob `app.build`",
+        description="with `command` or `compose`: name: how this build is started; the knob `app.build`",
     )
     services: dict[ownparts.Name, Helper] = Field(
         default_factory=dict,
@@ -182,7 +183,7 @@ class OwnStack(Strict):
         build = self.builds.get(str(name))
         if build is None:
             return self
-        changed = {key: text for key in ("command", "environment", "directory") if (text := getattr(build, key))}
+        changed = {key: text for key in Build.model_fields if (text := getattr(build, key))}
         return self.model_copy(update=changed)
 
     def of_service(self, name: str) -> OwnStack:
@@ -354,8 +355,7 @@ class OwnStack(Strict):
         for name, knob in self.knobs.items():
             if wrong := knob.misnamed(name):
                 raise KeyedError(("knobs", name), wrong)
-        if self.builds and (not self.command or BUILD in self.knobs):
-            raise KeyedError(("builds",), f"builds are of a `command`, and their knob is {BUILD}")
+        self._check_builds()
         if self.catalogue is not None and not self.jvm:
             raise KeyedError(("catalogue",), "levels are read in the JVM: write ${jvm} where its options go")
         names = [audit.name for audit in self.audits]
@@ -366,6 +366,18 @@ class OwnStack(Strict):
                 problem = "sql is asked of leadline's own database: write `database: postgres` or mariadb"
                 raise KeyedError(("audits", at, "sql"), f"{problem}, or take http or command")
         return self
+
+    def _check_builds(self) -> None:
+        way, other = ("compose", "command") if self.compose else ("command", "compose")
+        if self.builds and (not getattr(self, way) or BUILD in self.knobs):
+            raise KeyedError(("builds",), f"builds are of a `command` or `compose`, and their knob is {BUILD}")
+        for name, build in self.builds.items():
+            if not (build.compose or build.environment if self.compose else build.command):
+                raise KeyedError(
+                    ("builds", name), f"say by `{way}`{' or `environment`' * bool(self.compose)} what runs"
+                )
+            if getattr(build, other) or (self.compose and build.directory):
+                raise KeyedError(("builds", name), f"this stack file has a `{way}`: leave {other} and directory out")
 
     def _check_services(self) -> None:
         names = list(self.services)

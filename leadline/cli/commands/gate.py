@@ -46,10 +46,14 @@ def gate(
     scenario: Annotated[
         Path | None,
         typer.Option(
-            metavar="<path>", help="The load of a server; the stack file's or from its OpenAPI description if absent."
+            metavar="<path>",
+            help="The load of a server, a recording (HAR) too; the stack file's, or from its OpenAPI description.",
         ),
     ] = None,
     count: CountOption = False,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Samples of the JVMs in half of the blocks: which frames carry a change.")
+    ] = False,
     md: Annotated[Path | None, file_option("Write Markdown for the pull request.")] = None,
     junit: Annotated[Path | None, file_option("Write JUnit XML.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**62, help="Of the order.")] = 1,
@@ -60,7 +64,7 @@ def gate(
     """Tell whether a change does harm: two builds side by side, until it is decided or the budget is over."""
     from leadline.api import gates
 
-    options = gates.GateOptions(fail or (), budget, seed, stack, scenario, simulate, build, run, count)
+    options = gates.GateOptions(fail or (), budget, seed, stack, scenario, simulate, build, run, count, profile)
     watching = watcher(errors)
     with watching:
         ended = gates.gate(base, head, options, lab, watching)

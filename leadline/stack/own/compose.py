@@ -55,8 +55,9 @@ class ComposeServer(CommandServer):
 
     @property
     def _compose(self) -> Compose:
-        assert self._spec.compose is not None
-        return self._spec.compose
+        compose = self._build.compose
+        assert compose is not None
+        return compose
 
     def provision(self, progress: Progress) -> None:
         """Raises UsageError where what reads compose files, or its engine, does not answer."""
@@ -147,8 +148,8 @@ class ComposeServer(CommandServer):
             "jvm": options,
             **database_words(context),
         }
-        variables = {name: filled(text, Words(self._own, values)) for name, text in self._spec.environment.items()}
-        if not any("${jvm}" in text for text in self._spec.environment.values()):
+        variables = {name: filled(text, Words(self._own, values)) for name, text in self._build.environment.items()}
+        if not any("${jvm}" in text for text in self._build.environment.values()):
             variables[_OPTIONS] = options
         return variables | dict(assignment.split("=", 1) for assignment in self._given("environment"))
 

@@ -127,6 +127,19 @@ def test_a_server_is_started_loaded_and_stopped_by_a_script(tmp_path: Path, monk
     assert (work / "log").read_text().count("GET /items.txt") > 200
 
 
+def test_a_load_that_fails_where_it_is_only_traced_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """strace and neighbours make responses late; the guest, whose clock waits for it, tells what really fails."""
+    monkeypatch.setattr(counting, "WARM_UP", 1)
+    monkeypatch.setattr(counting, "SECONDS", 1)
+    stacks = _stacks(tmp_path)
+    (tmp_path / "web.scenario.yaml").write_text(SCENARIO.replace("contains: x", "contains: y"))
+    (work := tmp_path / "work").mkdir()
+    (base,) = services(stacks, (BASE,), tmp_path / "web.scenario.yaml", work)
+    done = here.run(list(base.argv), timeout=120.0)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert read_summary(work / "out").total["item"].failed > 0
+
+
 def test_a_server_that_ends_is_told_with_its_words(tmp_path: Path) -> None:
     (work := tmp_path / "work").mkdir()
     stacks = _stacks(tmp_path)

@@ -12,6 +12,7 @@ from leadline.api.gates import GateOptions, GateRun, gate, run_gate
 from leadline.api.studies import Study
 from leadline.checks.files.stack import read_stack
 from leadline.conclude.gate import GateVerdict
+from leadline.experiments.counting import services
 from leadline.experiments.gate import blocks_within, built, command_study, of_jars, of_stack_files, server_study
 from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError, UsageError
@@ -108,10 +109,24 @@ def test_two_stack_files_keep_the_paths_of_their_folders(stacks: tuple[Path, Pat
         assert build.environment == {"AT": str(path.parent)}
 
 
+def test_two_images_are_two_builds_of_one_compose_stack(stacks: tuple[Path, Path]) -> None:
+    for path, image in zip(stacks, ("shop:1", "shop:2"), strict=True):
+        (path.parent / "compose.yaml").write_text('services: { app: { image: "${IMAGE}" } }')
+        path.write_text(
+            "stack: shop\ncompose: { service: app, command: sh }\n"
+            f'environment: {{ PORT: "${{port}}", IMAGE: "{image}" }}\n'
+        )
+    builds = of_stack_files(*map(read_stack, stacks)).content.builds
+    assert [build.environment["IMAGE"] for build in builds.values()] == ["shop:1", "shop:2"]
+    assert [build.compose.file for build in builds.values()] == [str(path.parent / "compose.yaml") for path in stacks]
+    with pytest.raises(UsageError, match=r"shop.stack.yaml:2: --count runs no containers"):
+        services(of_stack_files(*map(read_stack, stacks)), ["base"], Path("x"), stacks[0].parent)
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("port: 8080", "they differ in `port`; a gate compares command, environment and directory"),
+        ("port: 8080", "they differ in `port`; a gate compares command, compose, environment, directory of"),
         ("environment: { PASSWORD: x, AT: here }", "of a gate write PASSWORD: ${env:PASSWORD}"),
     ],
 )
@@ -122,12 +137,30 @@ def test_stack_files_that_differ_elsewhere_are_refused(line: str, told: str, sta
         of_stack_files(*map(read_stack, stacks))
 
 
+HAR = """{"log": {"entries": [{"startedDateTime": "2026-01-01T00:00:00Z", "time": 5,
+"request": {"method": "GET", "url": "http://127.0.0.1:8080/items/1", "headers": [], "cookies": []},
+"response": {"status": 200, "headers": [], "content": {"mimeType": "text/html", "text": "x"}}}]}}"""
+
+
+def test_a_recording_is_the_load_and_jvms_are_sampled(stacks: tuple[Path, Path], tmp_path: Path) -> None:
+    stacks[0].write_text(stacks[0].read_text() + "scenario: tour.har\n")
+    (stacks[0].parent / "tour.har").write_text(HAR)
+    (tmp_path / "truth.yaml").write_text("truth: { seed: 4, noise: { trials: 1% } }\n")
+    options = GateOptions(truth=tmp_path / "truth.yaml", fail=["cpu>50%"], profile=True)
+    run = gate(*map(str, stacks), options, tmp_path / "lab", SilentWatcher())
+    assert run.gate.verdict is GateVerdict.UNCHANGED
+    study = run.result.record.study
+    assert study.workload.scenario == str(tmp_path / "lab" / "tour.scenario.yaml")
+    assert study.profile == "light"
+
+
 def test_sides_of_two_kinds_are_refused(stacks: tuple[Path, Path], tmp_path: Path) -> None:
     jar, stack = str(stacks[0].parent / "shop.jar"), str(stacks[0])
     for sides, options, told in (
         ((jar, stack), GateOptions(), "BASE is a jar, HEAD a stack file"),
         ((jar, "absent.jar"), GateOptions(), "there is no file absent.jar; build it first"),
         (("true", "false"), GateOptions(stack=stacks[0]), "these are two commands"),
+        ((stack, stack), GateOptions(count=True, profile=True), "nothing of it is simulated or profiled"),
         ((stack, stack), GateOptions(stack=stacks[0]), "--stack is of two jars"),
         ((jar, jar), GateOptions(run="x.jar"), "write --build, too"),
         (("a", "b"), GateOptions(build="make"), "write by --run what it leaves"),

@@ -76,6 +76,7 @@ def stack_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("database: none", "mine: true", 4, "mine is for a process that runs already"),
         ("database: none", "command: sleep 1", 2, "it says command and compose; write one of"),
         ("environment: SIZE", "argument: --size=${level}", 12, "a container has its command from its image"),
+        ("database: none", "builds: { new: { command: [shop] } }", 4, "say by `compose` or `environment` what runs"),
         ("{ http: /size }", "{ file: size, key: size }", 13, "a container's files are its own"),
     ],
 )
@@ -102,7 +103,7 @@ def ended(process: Process) -> bool:
     return not process.alive()
 
 
-def configured(stack_file: Path) -> tuple[ComposeServer, LocalHost]:
+def configured(stack_file: Path, **levels: str) -> tuple[ComposeServer, LocalHost]:
     """A server with a host, a directory and a port of its own."""
     place = stack_file.parent
     server, host = server_of(choice_of(str(stack_file))), LocalHost(state=place / "state")
@@ -112,7 +113,7 @@ def configured(stack_file: Path) -> tuple[ComposeServer, LocalHost]:
     context = ServiceContext(
         host, place / "own", place / "logs", http_port=port, observe=False, raw=place / "raw", deployment=deployment
     )
-    server.configure(context, {"app.work": 0.02, "app.size": 7, "jvm.heap": 128 << 20})
+    server.configure(context, {"app.work": 0.02, "app.size": 7, "jvm.heap": 128 << 20, **levels})
     return server, host
 
 
@@ -137,6 +138,26 @@ def test_levels_reach_the_containers_and_they_are_ended(stack_file: Path) -> Non
     assert ended(process)
     assert host.journal.open_entries() == []
     assert server.log.read_text() == "first\nlast\n"
+
+
+def test_a_build_has_its_compose_file_or_its_image_and_is_read_back(stack_file: Path) -> None:
+    with stack_file.open("a") as file:
+        file.write("""builds:
+  old: { environment: { PORT: "${port}", IMAGE: "shop:1" } }
+  new:
+    environment: { PORT: "${port}", IMAGE: "shop:2" }
+    compose: { file: new.yaml, service: app, command: fake-compose }
+""")
+    (stack_file.parent / "new.yaml").write_text(COMPOSE)
+    for name, image, compose in (("old", "shop:1", "shop.yaml"), ("new", "shop:2", "new.yaml")):
+        server, _ = configured(stack_file, **{"app.build": name})
+        server.start()
+        _, _, *words = (stack_file.parent / "up").read_text().split()
+        assert words[words.index("--file") + 1] == str(stack_file.parent / compose)
+        over = json.loads((stack_file.parent / "own" / "compose.override.yaml").read_text())["services"]["app"]
+        assert over["environment"]["IMAGE"] == image
+        assert server.read_back("app.build") == name
+        assert server.stop()
 
 
 def test_data_that_are_kept_keep_their_volumes(stack_file: Path) -> None:
