@@ -17,10 +17,10 @@ import numpy as np
 from scipy import stats
 
 import leadline
-from leadline.model.conditions import Condition, State, parse
+from leadline.model.conditions import Condition, parse
 from leadline.model.plan import Plan
 from leadline.model.result import Observation
-from leadline.planning.boundary import judged
+from leadline.planning.gating import differences, ends_of
 
 CPU, STEADY = "cpu_per_transaction", "steady_cpu_per_transaction"
 CONDITIONS = {name: parse([f"{name}>3%", "p90>10%"], [name, "p90"]) for name in (CPU, STEADY)}
@@ -53,15 +53,11 @@ def drawn(rows: Rows, blocks: int, seed: int, percent: float) -> Rows:
     return pairs
 
 
-def gate(plan: Plan, pairs: Rows, conditions: Sequence[Condition]) -> tuple[bool, bool]:
-    """Whether it alarms, and whether it is undecided."""
-    states: list[State] = []
-    for blocks in range(3, len(pairs) + 1):
-        rows = [row for pair in pairs[:blocks] for row in pair]
-        states = [row.state for row in judged(plan, rows, conditions)]
-        if State.BROKEN in states or State.UNDECIDED not in states:
-            break
-    return State.BROKEN in states, State.UNDECIDED in states and State.BROKEN not in states
+def gates(plan: Plan, pulls: Sequence[Rows], conditions: Sequence[Condition]) -> tuple[float, float]:
+    """Shares that alarm, and that are undecided."""
+    rows = [differences(plan, [row for pair in pull for row in pair], conditions) for pull in pulls]
+    broken, undecided = (sides.any(axis=1) for sides in ends_of(np.array(rows), conditions))
+    return float(broken.mean()), float((undecided & ~broken).mean())
 
 
 def welch(base: Sequence[Observation], head: Sequence[Observation]) -> bool:
@@ -77,6 +73,22 @@ def band(base: Sequence[Observation], head: Sequence[Observation]) -> bool:
         np.mean([row.responses[name] for row in head]) > 1.1 * np.mean([row.responses[name] for row in base])
         for name in NAMES
     )
+
+
+def limit(base: Sequence[Observation], head: Sequence[Observation]) -> bool:
+    """A threshold as in k6, 10 % above the base's p90."""
+    first, second = (np.mean([row.responses["p90"] for row in rows]) for rows in (base, head))
+    return bool(second > 1.1 * first)
+
+
+def boundary(base: Sequence[Observation], head: Sequence[Observation]) -> bool:
+    """Bencher's t test: any mean of the head beyond where 95 % of single figures of the base lie."""
+    for name in NAMES:
+        old = [row.responses[name] for row in base]
+        most = np.mean(old) + stats.t.ppf(0.95, len(old) - 1) * np.std(old, ddof=1)
+        if np.mean([row.responses[name] for row in head]) > most:
+            return True
+    return False
 
 
 def apart(rows: Rows, slots: int, percent: float, rule: Callable[..., bool]) -> float:
@@ -106,13 +118,15 @@ def main() -> None:
     for percent in (0.0, 5.0):
         pulls = [drawn(rows, blocks, seed, percent) for seed in range(PULLS)]
         arms = [tuple(zip(*pull, strict=True)) for pull in pulls]
-        ends = {name: [gate(plan, pull, conditions) for pull in pulls] for name, conditions in CONDITIONS.items()}
+        ends = {name: gates(plan, pulls, conditions) for name, conditions in CONDITIONS.items()}
         alarms: dict[str, float] = {
-            **{f"leadline gate, {name}": float(np.mean([end[0] for end in pairs])) for name, pairs in ends.items()},
+            **{f"leadline gate, {name}": alarm for name, (alarm, _) in ends.items()},
             "Welch, the same blocks": float(np.mean([welch(*arm) for arm in arms])),
             "Welch, arms apart": apart(rows, blocks // 2, percent, welch),
             "more than 10 %, arms apart": apart(rows, blocks // 2, percent, band),
-            **{f"undecided, {name}": float(np.mean([end[1] for end in pairs])) for name, pairs in ends.items()},
+            "a limit of p90, arms apart": apart(rows, blocks // 2, percent, limit),
+            "a t test on the base's figures, arms apart": apart(rows, blocks // 2, percent, boundary),
+            **{f"undecided, {name}": share for name, (_, share) in ends.items()},
         }
         for name, share in alarms.items():
             shares.setdefault(name, []).append(f"{100 * share:.0f} %")

@@ -4,6 +4,7 @@ python -m bench.gate.noise LAB [LAB ...]
 
 LABs are written by ``bench.gate.record``. Standard deviations about the block's mean of logarithms of CPU per
 transaction in a slot, all of it and without the JIT compiler's, when a straight line by the covariate is taken out.
+Then of the differences of blocks between two instances, each by several figures of its slots.
 """
 
 from __future__ import annotations
@@ -58,14 +59,34 @@ def spread(values: Floats, blocks: Floats, columns: Floats) -> float:
     return float(100 * np.sqrt(rest @ rest / (len(values) - rank)))
 
 
+def instances(numbers: Floats, sides: Floats, figures: Floats) -> dict[str, list[float]]:
+    """By estimator the difference of each block: head's less base's, CPU without the compiler's."""
+    found: dict[str, list[float]] = {}
+    for block in np.unique(numbers):
+        base, head = (figures[(numbers == block) & (sides == side)] for side in (0, 1))
+        if len(base) and len(head):
+            means = head.mean(axis=0) - base.mean(axis=0)
+            found.setdefault("all slots", []).append(means[STEADY])
+            found.setdefault("last slot", []).append(head[-1, STEADY] - base[-1, STEADY])
+            found.setdefault("least of the slots", []).append(head[:, STEADY].min() - base[:, STEADY].min())
+            found.setdefault("less the driver's", []).append(means[STEADY] - means[OTHERS + 1])
+            found.setdefault("the compiler's", []).append(means[CPU] - means[STEADY])
+    return found
+
+
 def main() -> None:
     for lab in sys.argv[1:]:
         record = leadline.load_lab(Path(lab)).studies()[-1].record
         rotation = record.study.design.rotation
         assert rotation is not None
         trials = [trial for trial in record.trials if trial.state is TrialState.DONE]
-        rows = [[trial.planned.block, *row] for trial in trials for row in slots(trial, rotation.wash_out)]
-        numbers, figures = np.array([row[0] for row in rows]), np.array([row[1:] for row in rows])
+        rows = [
+            [trial.planned.block, trial.planned.treatment != record.plan.baseline, *row]
+            for trial in trials
+            for row in slots(trial, rotation.wash_out)
+        ]
+        numbers, sides, *columns_ = np.array(rows, dtype=np.float64).T
+        figures = np.column_stack(columns_)
         blocks = np.asarray(numbers[:, None] == np.unique(numbers), dtype=np.float64)
         columns = {name: figures[:, [OTHERS + at]] for at, name in enumerate(COVARIATES)}
         columns["time in the block"] = blocks * columns["time in the block"]
@@ -76,6 +97,14 @@ def main() -> None:
         for name, column in columns.items():
             sizes = [spread(figures[:, at], blocks, column) for at in (CPU, STEADY)]
             print(f"| {name} | {' | '.join(f'{size:.1f} %' for size in sizes)} |")
+        found = {name: np.array(rows) for name, rows in instances(numbers, sides, figures).items()}
+        compiled = found.pop("the compiler's")
+        found["all slots, a line by the compiler's CPU"] = found["all slots"] - np.polyval(
+            np.polyfit(compiled, found["all slots"], 1), compiled
+        )
+        print(f"\n{len(compiled)} blocks\n\n| differences of blocks by | standard deviation |\n| --- | ---: |")
+        for name, values in found.items():
+            print(f"| {name} | {100 * values.std(ddof=1):.1f} % |")
 
 
 if __name__ == "__main__":

@@ -111,7 +111,7 @@ def gate_rates(
     noise = draws @ centred / math.sqrt(len(centred) - 1)  # as they vary together
 
     def states(shifts: Floats) -> tuple[Floats, Floats]:
-        return _ends(noise + shifts, conditions)
+        return ends_of(noise + shifts, conditions)
 
     broken, undecided = states(np.zeros(len(conditions)))
     found = []
@@ -136,7 +136,7 @@ def log_harm(condition: Condition, percent: float) -> float:
     return math.log1p(percent / 100) if condition.sign > 0 else -math.log1p(-min(percent, 99.9) / 100)
 
 
-def _ends(figures: Floats, conditions: Sequence[Condition]) -> tuple[Floats, Floats]:
+def ends_of(figures: Floats, conditions: Sequence[Condition]) -> tuple[Floats, Floats]:
     """(pulls, conditions) broken and undecided, when each ends: as soon as one is broken or all are kept, or with the
     plan.
     """

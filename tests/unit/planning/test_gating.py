@@ -13,7 +13,7 @@ from simulated_gate import observed, plan_of
 from leadline.model.conditions import State, parse
 from leadline.model.errors import FailureClass
 from leadline.planning.boundary import judged
-from leadline.planning.gating import GateRates, _ends, differences, gate_rates, harm_to_find, log_harm
+from leadline.planning.gating import GateRates, differences, ends_of, gate_rates, harm_to_find, log_harm
 
 RESPONSES = ("throughput", "p99", "cpu_per_transaction")
 CONDITIONS = parse(["cpu>3%", "throughput<-5%"], RESPONSES)
@@ -30,7 +30,7 @@ def rates_of(**noise: float) -> GateRates:
 def test_the_simulation_decides_as_the_study_itself(seed: int) -> None:
     plan = plan_of(12)
     rows = observed(plan, seed, trials=0.03, harm=0.02 * (seed % 4))
-    broken, undecided = _ends(differences(plan, rows, CONDITIONS)[None], CONDITIONS)
+    broken, undecided = ends_of(differences(plan, rows, CONDITIONS)[None], CONDITIONS)
     states: list[State] = []
     for blocks in range(3, 13):
         states = [row.state for row in judged(plan, [row for row in rows if row.block < blocks], CONDITIONS)]
