@@ -86,14 +86,8 @@ class Connection:
         if not self.driver.destination:
             return [*self._words, "sh", "-c", script]
         keep = ("sh", "-c", '"$@"; code=$?; rmdir "$0" 2> /dev/null; exit $code', str(self._sockets))
-        return [
-            *(keep if keeps else ()),
-            self._words[0],
-            *ssh.options(),
-            *ssh.shared(self._sockets, keeps),
-            *self._words[1:],
-            f"exec sh -c {shlex.quote(script)}",
-        ]
+        argv = ssh.command(self._words[1:], script, self._sockets, keeps, self._words[0])
+        return [*keep, *argv] if keeps else argv
 
     def run(self, script: str, data: bytes = b"", codes: Sequence[int] = (0,)) -> here.Exchanged:
         """Its output. Raises TrialFailure(infrastructure) for any other exit code."""
@@ -120,12 +114,11 @@ class Connection:
 
     def unusable(self, code: int | None, said: str) -> TrialFailure:
         """What a command that failed there means."""
-        lines = [line for line in said.strip().splitlines() if line.strip()]
-        last = lines[-1].strip() if lines else f"exit code {code}"
-        evidence = said if len(lines) > 1 else ""
+        why = ssh.reason(code, said)
+        evidence = said if "\n" in said.strip() else ""
         if self.driver.destination and code == ssh.FAILED:
-            return self.failure(f"cannot be reached: {last}", evidence)
-        return self.failure(last, evidence)
+            why = f"cannot be reached: {why.rstrip('.')}{ssh.hint(said, self._words[1:])}"
+        return self.failure(why, evidence)
 
     def failure(self, why: str, evidence: str = "") -> TrialFailure:
         return TrialFailure(FailureClass.INFRASTRUCTURE, f"{self.title}: {why}", evidence.strip())

@@ -104,9 +104,8 @@ class SshPool(Pool):
             done = here.run(argv, given, timeout=_PLANS if given else _ANSWER)
         except OSError as error:
             return PoolHost(host.name, HostState.DOWN, str(error))
-        reason = next(
-            filter(None, map(ssh.last_line, (done.stdout, done.stderr) if given else (done.stderr, done.stdout))), ""
-        )
+        streams = (done.stdout, done.stderr) if given else (done.stderr, done.stdout)
+        reason = next(filter(None, map(ssh.last_line, streams)), "")
         match done.returncode:
             case 0:
                 return PoolHost(host.name, HostState.FREE, reason if given else "")
@@ -114,7 +113,9 @@ class SshPool(Pool):
                 return PoolHost(host.name, HostState.BUSY, reason)
             case 2 | 3:  # another version of leadline; what cannot be run, or put back
                 return PoolHost(host.name, HostState.DRAINED, reason)
-        return PoolHost(host.name, HostState.DOWN, reason or f"exit code {done.returncode}")
+        return PoolHost(
+            host.name, HostState.DOWN, (reason or f"exit code {done.returncode}") + ssh.hint(reason, host.words)
+        )
 
     def _runs_on(self, host: SshHost) -> bool:
         return any(job.host == host and job.ended is None for job in self._jobs.values())

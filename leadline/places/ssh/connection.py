@@ -127,9 +127,9 @@ class Connection:
         if self.host.sudo and about["user"] != "0":
             done = self._run("sudo -n true", timeout=_OPENING)
             if done.returncode:
-                reason = ssh.last_line(done.stderr) or f"exit code {done.returncode}"
+                why = ssh.reason(done.returncode, done.stderr)
                 raise UsageError(
-                    f"{self.title}: sudo there does not work without a password ({reason}); allow it for this user,"
+                    f"{self.title}: sudo there does not work without a password ({why}); allow it for this user,"
                     f" log in as root, or write ssh:{self.host.name}: settings of the kernel are left out then"
                 )
 
@@ -152,9 +152,7 @@ class Connection:
         if done.returncode == ssh.FAILED:
             raise ConnectionLost(self.title, f"the connection is lost: {ssh.last_line(done.stderr)}")
         if done.returncode:
-            raise LeadlineError(
-                f"{self.title}: {ssh.last_line(done.stderr) or f'exit code {done.returncode}'}: {script}"
-            )
+            raise LeadlineError(f"{self.title}: {ssh.reason(done.returncode, done.stderr)}: {script}")
         return done.stdout.decode(errors="replace")
 
     @property
@@ -176,8 +174,7 @@ class Connection:
 
     def _argv(self, script: str, carries: bool = False) -> list[str]:
         assert self._sockets is not None
-        options = (*ssh.options(), *ssh.shared(self._sockets.path, carries))
-        return ["ssh", *options, *self.host.words, "--", f"exec sh -c {shlex.quote(script)}"]
+        return ssh.command(self.host.words, script, self._sockets.path, carries)
 
     def _run(self, script: str, data: bytes = b"", timeout: float = _OPENING) -> subprocess.CompletedProcess[bytes]:
         if not self.alive():
@@ -197,21 +194,14 @@ class Connection:
         if done.returncode == ssh.FAILED:
             raise ConnectionLost(self.title, f"the connection was lost while {what}: {ssh.last_line(done.stderr)}")
         if done.returncode:
-            reason = ssh.last_line(done.stderr) or f"exit code {done.returncode}"
-            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{self.title}: {what} failed: {reason}")
+            why = ssh.reason(done.returncode, done.stderr)
+            raise TrialFailure(FailureClass.INFRASTRUCTURE, f"{self.title}: {what} failed: {why}")
         return done.stdout
 
     def _unreachable(self) -> LeadlineError:
-        reason = "\n".join(self._said)
-        hint = ""
-        if "Permission denied" in reason:
-            hint = "; leadline asks for no password: give it a key (ssh-copy-id), or an agent that has one"
-        elif "Could not resolve" in reason:
-            hint = "; name an alias of ~/.ssh/config, or user@host[:port]"
-        elif "Host key verification failed" in reason:
-            hint = f"; log in once by hand (ssh {shlex.join(self.host.words)}) and check its key"
-        why = (self._said[-1] if self._said else "").rstrip(".") or f"no answer within {_OPENING:.0f} s"
-        return ConnectionLost(self.title, f"cannot be reached: {why}{hint}", reason)
+        said = "\n".join(self._said)
+        why = ssh.last_line(said).rstrip(".") or f"no answer within {_OPENING:.0f} s"
+        return ConnectionLost(self.title, f"cannot be reached: {why}{ssh.hint(said, self.host.words)}", said)
 
     # files ---------------------------------------------------------------------------------------------------
 

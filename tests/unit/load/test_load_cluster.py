@@ -93,7 +93,7 @@ def test_commands_go_through_the_prefix_or_through_ssh(tmp_path: Path) -> None:
     assert argv[:2] == ["sh", "-c"]  # which takes the directory of the socket away at the end
     assert argv[3:5] == [str(tmp_path), "ssh"]
     assert ssh.argv("true")[0] == "ssh"
-    assert argv[-4:] == ["-p", "22", "me@b", """exec sh -c 'echo '"'"'$HOME'"'"''"""]
+    assert argv[-5:] == ["-p", "22", "me@b", "--", """exec sh -c 'echo '"'"'$HOME'"'"''"""]
     assert {"BatchMode=yes", "ControlMaster=yes", f"ControlPath={tmp_path}/%C"} <= set(argv)
     assert "cannot be reached: no route" in str(ssh.unusable(255, "banner\nno route\n"))
     with pytest.raises(LeadlineError, match=r"driver missing .*: .*No such file"):
