@@ -2,13 +2,11 @@
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
+from package_source import PACKAGE as ROOT
+from package_source import tree
 
-import leadline
-
-ROOT = Path(leadline.__file__).parent
 LAYERS = ("host", "stack", "checks", "store", "trial", "places", "experiments", "load", "observe")
 WAITS = {"wait", "join", "communicate", "acquire"}  # without a time they have no end
 RUNS = {"run", "check_call", "check_output", "call"}
@@ -82,7 +80,7 @@ def test_every_wait_loop_and_queue_has_a_bound() -> None:
         f"{path.relative_to(ROOT)}: {told}"
         for layer in LAYERS
         for path in (ROOT / layer).rglob("*.py")
-        for told in unbounded(ast.parse(path.read_text(encoding="utf-8")))
+        for told in unbounded(tree(path))
     }
     assert not found - set(ALLOWED)
     assert not set(ALLOWED) - found, "these are bounded by now"

@@ -2,13 +2,11 @@
 
 import ast
 from collections import Counter
-from pathlib import Path
 
 import pytest
+from package_source import PACKAGE as ROOT
+from package_source import tree
 
-import leadline
-
-ROOT = Path(leadline.__file__).parent
 LIKE = {"int": "number", "float": "number"}
 
 
@@ -25,7 +23,7 @@ def crowded(tree: ast.AST) -> list[str]:
 
 
 def test_callbacks_take_records() -> None:
-    wrong = {str(path): told for path in ROOT.rglob("*.py") if (told := crowded(ast.parse(path.read_text("utf-8"))))}
+    wrong = {str(path): told for path in ROOT.rglob("*.py") if (told := crowded(tree(path)))}
     assert not wrong
 
 

@@ -2,131 +2,58 @@
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
-import leadline
+from package_source import PACKAGE as ROOT
+from package_source import tree
 
-ROOT = Path(leadline.__file__).parent
-ALLOWED = {
+# What runs a trial; the pure rooms that conclude, and what they stand on.
+_PLANS = {"model", "design", "layouts"}
+_TRIALS = {*_PLANS, "analysis", "host", "stack", "load", "observe", "checks", "store"}
+_JUDGES = {"planning", "conclude"}
+ALLOWED: dict[str, set[str]] = {
     "model": set(),
     "design": {"model"},
     "layouts": {"model", "design"},
-    "analysis": {"model", "design", "layouts", "gcanalysis"},
+    "analysis": {*_PLANS, "gcanalysis"},
     "figures": {"model", "design", "analysis"},
     "gcanalysis": {"model"},
     "capacity": {"model"},
     "advice": {"model"},
-    "planning": {"model", "design", "layouts", "analysis"},
-    "conclude": {"model", "design", "layouts", "analysis", "planning"},
+    "planning": {*_PLANS, "analysis"},
+    "conclude": {*_PLANS, "analysis", "planning"},
     "catalogue": {"model"},
     "host": {"model", "catalogue"},
     "stack": {"model", "catalogue", "host"},
     "load": {"model", "catalogue", "host"},
     "observe": {"model", "host", "gcanalysis"},
-    "checks": {"model", "design", "layouts", "planning", "host", "stack", "load"},
+    "checks": {*_PLANS, "planning", "host", "stack", "load"},
     "store": {"model", "design", "host", "observe", "checks"},
-    "trial": {
-        "model",
-        "design",
-        "layouts",
-        "analysis",
-        "planning",
-        "conclude",
-        "host",
-        "stack",
-        "load",
-        "observe",
-        "checks",
-        "store",
-    },
-    "places": {
-        "model",
-        "catalogue",
-        "design",
-        "layouts",
-        "analysis",
-        "host",
-        "stack",
-        "load",
-        "observe",
-        "checks",
-        "store",
-        "trial",
-    },
-    "experiments": {
-        "model",
-        "design",
-        "layouts",
-        "analysis",
-        "planning",
-        "conclude",
-        "host",
-        "stack",
-        "load",
-        "observe",
-        "checks",
-        "store",
-        "trial",
-        "places",
-    },
+    "trial": {*_TRIALS, *_JUDGES},
+    "places": {*_TRIALS, "catalogue", "trial"},
+    "experiments": {*_TRIALS, *_JUDGES, "trial", "places"},
     "report": {
-        "model",
-        "design",
-        "layouts",
-        "analysis",
-        "planning",
-        "conclude",
-        "figures",
-        "gcanalysis",
-        "capacity",
-        "advice",
-        "host",  # what a trial left is read as what comes from outside
-        "load",
-        "observe",
-        "store",
-        "trial",
-        "experiments",
+        *(_TRIALS - {"stack", "checks"}),  # what a trial left is read as what comes from outside, so host is there
+        *_JUDGES,
+        *("figures", "gcanalysis", "capacity", "advice", "trial", "experiments"),
     },
     "api": {
-        "model",
-        "catalogue",
-        "planning",
-        "conclude",
-        "capacity",
-        "host",
-        "stack",
-        "load",
-        "observe",
-        "gcanalysis",
-        "checks",
-        "store",
-        "trial",
-        "places",
-        "experiments",
-        "report",
+        *(_TRIALS - {"design", "layouts", "analysis"}),
+        *_JUDGES,
+        *("catalogue", "capacity", "gcanalysis", "trial", "places", "experiments", "report"),
     },
     "web": {"model", "conclude", "trial", "api"},
 }
 ALLOWED["cli"] = {*ALLOWED}
-PURE = {
-    "model",
-    "design",
-    "layouts",
-    "analysis",
-    "planning",
-    "conclude",
-    "figures",
-    "gcanalysis",
-    "capacity",
-    "advice",
-    "catalogue",
-}
+PURE = {*_PLANS, *_JUDGES, "analysis", "figures", "gcanalysis", "capacity", "advice", "catalogue"}
 WORLD = {"subprocess", "socket", "os", "shutil", "tempfile", "threading", "sqlalchemy", "urllib", "signal", "time"}
 
 
+@cache
 def imports(path: Path) -> set[str]:
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -214,7 +141,7 @@ def test_machines_are_touched_through_their_host_only() -> None:
             told = [name for name in imports(path) if name.split(".")[0] in MACHINE_MODULES]
             parts = [name.split(".") for name in imports(path)]
             told += [".".join(name) for name in parts if name[:2] == ["leadline", "host"] and HOST_INNER & {*name[2:3]}]
-            told += of_a_machine(ast.parse(path.read_text(encoding="utf-8")))
+            told += of_a_machine(tree(path))
             wrong += [f"{path.relative_to(ROOT)}: {what}" for what in told]
     assert not wrong, "\n".join(wrong)
 
@@ -307,8 +234,7 @@ def test_what_comes_from_outside_is_read_within_bounds() -> None:
     raw = {
         name: told
         for _, path in modules()
-        if (name := str(path.relative_to(ROOT))) not in ROOMS
-        and (told := raw_reads(ast.parse(path.read_text(encoding="utf-8"))))
+        if (name := str(path.relative_to(ROOT))) not in ROOMS and (told := raw_reads(tree(path)))
     }
     assert raw.keys() - RAW_ALLOWED.keys() == set(), "read it by leadline.model.received or leadline.host.received"
     assert RAW_ALLOWED.keys() - raw.keys() == set(), "these need no exception any more"

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[2] / "leadline"
+from package_source import PACKAGE, tree
+
 NO_THINGS = {
     "found", "one", "each", "told", "said", "held", "own", "asked", "given", "kept", "known", "made",
     "taken", "shown", "seen", "left",
@@ -22,11 +24,12 @@ def stored_names(function: ast.AST) -> Iterator[str]:
             yield node.id
 
 
+@cache
 def functions() -> list[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
     return [
         (path.relative_to(PACKAGE), node)
         for path in sorted(PACKAGE.rglob("*.py"))
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
 
