@@ -193,7 +193,8 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[
         return tmp_path / name
 
     yield lab
-    postgresql.close_all()
+    for engine in postgresql._engines.values():
+        engine.dispose()
 
 
 @pytest.fixture(scope="session")

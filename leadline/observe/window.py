@@ -118,7 +118,7 @@ Windows = Sequence[tuple[float, float]]
 Line = tuple[NDArray[np.float64], NDArray[np.float64]]  # unix seconds, values
 
 
-def _line(rows: pl.DataFrame) -> Line:
+def line_of(rows: pl.DataFrame) -> Line:
     return rows["time_ns"].to_numpy() / 1e9, rows["value"].to_numpy()
 
 
@@ -148,7 +148,7 @@ class Recorded:
         metrics = ("pool.waiting", "pool.wait_ms_total", "threads.queue")
         tables = {metric: series(self.series_dir, "pools", metric) for metric in metrics}
         return {
-            metric: _line(rows.group_by("time_ns").agg(pl.col("value").sum()).sort("time_ns"))
+            metric: line_of(rows.group_by("time_ns").agg(pl.col("value").sum()).sort("time_ns"))
             for metric, rows in tables.items()
             if rows.height
         }
@@ -156,7 +156,7 @@ class Recorded:
     @cached_property
     def switches_of_host(self) -> Line:
         """Context switches a second."""
-        return _line(series(self.series_dir, "host", "context_switches", "host"))
+        return line_of(series(self.series_dir, "host", "context_switches", "host"))
 
     @cached_property
     def switches(self) -> dict[str, Line]:
@@ -182,13 +182,13 @@ class Recorded:
     def idle(self) -> Line:
         """Share of all CPUs that had nothing to run."""
         kinds = [series(self.series_dir, "host", f"cpu.{kind}", "host") for kind in ("idle", "iowait")]
-        return _line(pl.concat(kinds).group_by("time_ns").agg(pl.col("value").sum()).sort("time_ns"))
+        return line_of(pl.concat(kinds).group_by("time_ns").agg(pl.col("value").sum()).sort("time_ns"))
 
     @cached_property
     def database(self) -> dict[str, Line]:
         """Counters of the database a second, by response."""
         lines = {
-            name: [_line(series(self.series_dir, "database", f"{counter}.per_s", "database")) for counter in counters]
+            name: [line_of(series(self.series_dir, "database", f"{counter}.per_s", "database")) for counter in counters]
             for name, counters in _DATABASE.items()
         }
         return {name: line for name, lines_of in lines.items() for line in lines_of if len(line[0])}
@@ -209,7 +209,7 @@ class Recorded:
         """Sums of metrics that are sampled together."""
         kinds = [series(self.series_dir, "processes", metric) for metric in metrics]
         rows = pl.concat(kinds).group_by("subject", "time_ns").agg(pl.col("value").sum()).sort("time_ns")
-        return {str(role): _line(part) for (role,), part in rows.partition_by("subject", as_dict=True).items()}
+        return {str(role): line_of(part) for (role,), part in rows.partition_by("subject", as_dict=True).items()}
 
 
 def cpu_per_transaction(recorded: Recorded, windows: Windows, throughput: float) -> dict[str, float]:
@@ -241,14 +241,14 @@ def context_switches(recorded: Recorded, windows: Windows, throughput: float) ->
     """Switches a second of the host in some windows, and by transaction: of the host (``/proc/stat``) and of all
     threads of each role, voluntary and not. What has no sample in any of the windows is left out.
     """
-    host = _mean_over(recorded.switches_of_host, windows)
+    host = mean_over(recorded.switches_of_host, windows)
     switches = {"context_switches": host} if host is not None else {}
     if throughput <= 0:
         return switches
     if host is not None:
         switches["context_switches_per_transaction"] = host / throughput
     for role, line in recorded.switches.items():
-        if role in (*ROLES, DRIVER) and (mean := _mean_over(line, windows)) is not None:
+        if role in (*ROLES, DRIVER) and (mean := mean_over(line, windows)) is not None:
             switches[f"{role}_context_switches_per_transaction"] = mean / throughput
     return switches
 
@@ -261,7 +261,7 @@ def modes_and_memory(recorded: Recorded, windows: Windows, throughput: float) ->
     for mode, lines in recorded.modes.items():
         if throughput > 0 and (share := _together(lines, roles, windows)) is not None:
             modes[f"{mode}_cpu_per_transaction"] = 1000 * share / throughput
-    if (idle := _mean_over(recorded.idle, windows)) is not None:
+    if (idle := mean_over(recorded.idle, windows)) is not None:
         modes["host_cpu"] = max(0.0, 1 - idle)
     for name, lines in (("memory", recorded.memory), ("swap", recorded.swap)):
         if (size := _together(lines, roles, windows)) is not None:
@@ -271,7 +271,7 @@ def modes_and_memory(recorded: Recorded, windows: Windows, throughput: float) ->
 
 def _together(lines: dict[str, Line], roles: Sequence[str], windows: Windows) -> float | None:
     """Sum of the roles' means; None where one is not known."""
-    means = [_mean_over(lines[role], windows) if role in lines else None for role in roles]
+    means = [mean_over(lines[role], windows) if role in lines else None for role in roles]
     return None if None in means else sum(mean for mean in means if mean is not None)
 
 
@@ -281,11 +281,11 @@ def database_work(recorded: Recorded, windows: Windows, throughput: float) -> di
     """
     if throughput <= 0:
         return {}
-    means = {name: _mean_over(line, windows) for name, line in recorded.database.items()}
+    means = {name: mean_over(line, windows) for name, line in recorded.database.items()}
     return {name: mean / throughput for name, mean in means.items() if mean is not None}
 
 
-def _mean_over(line: Line, windows: Windows) -> float | None:
+def mean_over(line: Line, windows: Windows) -> float | None:
     """Mean of the samples in the windows; a sample is the rate since the one before."""
     times, values = line
     inside = np.zeros(len(times), dtype=np.bool_)
@@ -303,10 +303,10 @@ def waits(recorded: Recorded, windows: Windows, throughput: float, mean: float) 
     pools, seconds = recorded.pools, sum(end - begin for begin, end in windows)
     shares: dict[str, float | None] = {
         "connection_wait": _growth(pools.get("pool.wait_ms_total"), windows),
-        "thread_wait": _mean_over(pools["threads.queue"], windows) if "threads.queue" in pools else None,
+        "thread_wait": mean_over(pools["threads.queue"], windows) if "threads.queue" in pools else None,
     }
     if shares["connection_wait"] is None and "pool.waiting" in pools:
-        shares["connection_wait"] = _mean_over(pools["pool.waiting"], windows)
+        shares["connection_wait"] = mean_over(pools["pool.waiting"], windows)
     uses = [(recorded.delays.between("application", begin, end), end - begin) for begin, end in windows]
     if known := [(use.share * length, length) for use, length in uses if use is not None]:
         shares["run_delay"] = sum(share for share, _ in known) / sum(length for _, length in known)
@@ -325,16 +325,6 @@ def _growth(line: Line | None, windows: Windows) -> float | None:
         return None
     grown = [float(np.diff(np.interp(window, *line))[0]) for window in windows]
     return None if min(grown) < 0 else sum(grown) / 1e3 / sum(end - begin for begin, end in windows)
-
-
-def mean_between(
-    series_dir: Path, observer: str, metric: str, subject: str, from_s: float, until_s: float
-) -> float | None:
-    """Plain mean of the samples whose time is in the window; None where there is none."""
-    _check(from_s, until_s)
-    rows = series(series_dir, observer, metric, subject)
-    inside = rows.filter(pl.col("time_ns").is_between(int(from_s * 1e9), int(until_s * 1e9)))
-    return float(inside["value"].to_numpy().mean()) if inside.height else None
 
 
 def gc_share(recorded: Recorded, windows: Windows, _throughput: float = 0.0) -> dict[str, float]:

@@ -6,7 +6,6 @@ import datetime
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,14 +24,6 @@ class Certificate:
 
     certificate: str
     key: str
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """SHA-256 of the certificate, hexadecimal."""
-        from cryptography import x509
-        from cryptography.hazmat.primitives import hashes
-
-        return x509.load_pem_x509_certificate(self.certificate.encode()).fingerprint(hashes.SHA256()).hex()
 
     def write(self, directory: Path) -> tuple[Path, Path]:
         """``tls.crt`` and ``tls.key`` (for this user only) in ``directory``."""

@@ -28,7 +28,6 @@ from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.private import PASSWORD, PrivateDatabase
 from leadline.stack.provision import MARIADB_JDBC, Artefact, mariadb_artefact
 
-ACCESS_DENIED = 1045
 # Of SHOW GLOBAL STATUS.
 GAUGES = (
     "Threads_connected",

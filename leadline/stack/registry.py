@@ -169,14 +169,6 @@ def application_of(choice: StackChoice) -> Application:
     return OwnApplication(choice.own, war_server(choice.own).pool if choice.own.content.war else "")
 
 
-def service_catalogue(server_name: str, database_name: str) -> list[Knob]:
-    """The knobs of a server (its JVM's included), a database and the web servers in front, and the limits of all.
-
-    Raises UsageError for an unknown name.
-    """
-    return [*server(server_name).knobs(), *database(database_name).knobs(), *WEB_KNOBS, *LIMITS]
-
-
 def knob_of_others(name: str, server_name: str, database_name: str) -> str:
     """Why this server and database have no knob ``name`` though others have; empty when nobody has it."""
     programs: list[tuple[str, str, Service]] = [("server", name, make()) for name, make in SERVERS.items()]

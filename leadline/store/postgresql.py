@@ -120,12 +120,6 @@ def engine_of(address: Address) -> sa.Engine:
     return _engines[key]
 
 
-def close_all() -> None:
-    """Close the connections of this process that nobody uses now."""
-    for engine in _engines.values():
-        engine.dispose()
-
-
 def _engine(address: Address, secret: str | None) -> sa.Engine:
     parameters = {"lock_timeout": str(_LOCKED), "idle_in_transaction_session_timeout": str(_ABANDONED)}
     if address.schema:

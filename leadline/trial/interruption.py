@@ -33,10 +33,6 @@ class Interruption:
         self._shielded = 0
         self._previous: dict[int, Any] = {}
 
-    @property
-    def requested(self) -> bool:
-        return self._cause is not None
-
     def __enter__(self) -> Interruption:
         Interruption.cut_short = 0
         for number in _SIGNALS:

@@ -34,7 +34,6 @@ TAIL_SHARE, TAIL_FROM, TAIL_ALPHA = 0.07, 133_000, 1.1
 EMBEDDED_ALPHA = 2.43  # files that a page embeds: Pareto from 1
 MOST_EMBEDDED = 20
 SMALLEST, LARGEST = 64, 4 * 1024**2  # bytes
-ZIPF = 1.0  # exponent of the popularity, as in the scenarios
 TRIVIAL = "index.html"
 _VERSION = "1"  # another one makes another site
 _LETTERS = b"abcdefghijklmnopqrstuvwxyz      "

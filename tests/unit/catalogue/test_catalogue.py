@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from known_knobs import service_catalogue
 
 from leadline import catalogue
 from leadline.host.local import LocalHost
@@ -45,7 +46,7 @@ def every_knob(of: LocalHost) -> dict[str, Knob]:
     found = {f"host:{knob.name}": knob for knob in of.knobs()}
     for server in registry.SERVERS:
         for database in registry.DATABASES:
-            for knob in registry.service_catalogue(server, database):
+            for knob in service_catalogue(server, database):
                 owner = ",".join(knob.names) or "leadline"
                 found[f"{owner}:{knob.name}"] = knob.on(of.machine())
     for app in registry.APPLICATIONS:

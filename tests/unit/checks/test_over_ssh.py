@@ -1,6 +1,7 @@
 """What a study cannot have whose roles have hosts of their own, refused before a host is asked."""
 
 import pytest
+from known_knobs import service_catalogue
 
 from leadline.checks.files.study import parse_study
 from leadline.checks.machine import check_far_machine, check_over_ssh
@@ -11,7 +12,6 @@ from leadline.host.local import LocalHost
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level, Machine
 from leadline.model.study import HOST_ROLES
-from leadline.stack.registry import service_catalogue
 
 STUDY = """\
 study: roles

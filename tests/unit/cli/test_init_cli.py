@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from known_knobs import service_catalogue
 from typer.testing import CliRunner
 
 from leadline.checks.files.study import parse_study
@@ -17,7 +18,7 @@ from leadline.experiments.first import FIRST_SERVERS, QUESTIONS, first_study
 from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.places.knobs import knobs_of
-from leadline.stack.registry import SERVERS, service_catalogue
+from leadline.stack.registry import SERVERS
 
 
 def test_the_file_passes_the_dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

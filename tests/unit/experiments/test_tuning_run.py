@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from known_knobs import service_catalogue
 from typer.testing import CliRunner
 
 from leadline.checks.files.study import TuningFile, builtin_tunings, parse_tuning
@@ -21,7 +22,7 @@ from leadline.places.simulated.system import SimulatedSystem
 from leadline.report.tuning.export import document, export, lines
 from leadline.report.tuning.page import render
 from leadline.report.tuning.view import TuningView, gather, spread_text
-from leadline.stack.registry import knob_of_others, service_catalogue
+from leadline.stack.registry import knob_of_others
 from leadline.store.lab import Store
 from leadline.store.tunings import TuningRecords
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import test_load_driver
+from known_knobs import service_catalogue
 from test_load_driver import options
 
 from leadline.checks.files.study import parse_study
@@ -15,7 +16,6 @@ from leadline.model.errors import UsageError
 from leadline.model.shapes import PRESETS, profile_points
 from leadline.model.workload import Workload
 from leadline.stack import registry
-from leadline.stack.registry import service_catalogue
 
 fake_binary = test_load_driver.fake_binary
 

@@ -15,7 +15,6 @@ from leadline.observe.window import (
     database_work,
     deoptimised,
     gc_share,
-    mean_between,
     modes_and_memory,
     pauses_of,
     services_among,
@@ -114,11 +113,6 @@ def test_services_of_a_stack_file_are_in_the_sums_without_responses_of_their_own
     figures = cpu_per_transaction(Recorded(tmp_path), [(100, 104)], 100)
     assert figures["cpu_per_transaction"] == pytest.approx(8)
     assert not {"broker_cpu_per_transaction", "database_cpu_per_transaction"} & figures.keys()
-
-
-def test_means(series_dir: Path) -> None:
-    assert mean_between(series_dir, "host", "cpu.idle", "host", 101, 103) == pytest.approx(0.2)
-    assert mean_between(series_dir, "host", "cpu.idle", "host", 300, 301) is None
 
 
 def test_waits_follow_from_what_waits_on_average(series_dir: Path) -> None:

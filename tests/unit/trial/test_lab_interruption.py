@@ -37,7 +37,6 @@ responses: [throughput]
 def test_only_the_first_signal_raises_and_only_where_it_may() -> None:
     with Interruption() as interruption:
         os.kill(os.getpid(), signal.SIGINT)  # nobody listens: it waits
-        assert interruption.requested
         with pytest.raises(TrialFailure, match="ended by SIGINT"), interruption.listening():
             os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
