@@ -43,6 +43,9 @@ _MOST_BYTES = 1 << 30  # of the files of all programs
 _NAMED = re.compile(r"\w+\((?:AT_FDCWD<(?P<at>[^>]*)>, |\d+<(?P<fd>/[^>]*)>, )?\"(?P<path>[^\"]+)\".* = \d")
 # A JVM compiles in the thread that asks for it, not beside it: how far its threads get is no chance then.
 _JVM = 'export JAVA_TOOL_OPTIONS="-Xbatch${JAVA_TOOL_OPTIONS:+ $JAVA_TOOL_OPTIONS}"'
+# C1 alone compiles what was called 200 times, so in the warm-up. C2 waits for 5,000 calls: a third of what was counted
+# was its work, and which methods it had come to depended on the layout.
+_SERVER_JVM = "-XX:TieredStopAtLevel=1"
 _SILENT = 30.0  # s, after which the watchdog ends the guests
 LONGEST = 600.0  # seconds of this machine for a boot, and for a run
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
@@ -52,6 +55,7 @@ _MARK = "read -r _ </proc/net/snmp"  # of MARKS
 # Starts a server, loads it, and stops it. The second load is what is counted. What fails here, slowly traced, may pass
 # in the guest (/run/leadline), whose clock waits for it.
 _SERVE = r"""PATH={java}:$PATH
+export JAVA_TOOL_OPTIONS="{jvm}${{JAVA_TOOL_OPTIONS:+ $JAVA_TOOL_OPTIONS}}"
 {exports}
 cd {directory} || exit 1
 {command} </dev/null >{folder}/log 2>&1 &
@@ -106,6 +110,7 @@ def services(own: OwnFile, builds: Sequence[str], scenario: Path, folder: Path) 
         environment = {**stack.environment, **(build.environment or {})}
         text = _SERVE.format(
             exports="\n".join(f"export {key}={shlex.quote(filled(value))}" for key, value in environment.items()),
+            jvm=_SERVER_JVM,
             directory=shlex.quote(str(work)),
             command=shlex.join(word for word in map(filled, full(own, build.command or ())) if word),
             folder=shlex.quote(str(folder)),

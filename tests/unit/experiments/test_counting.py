@@ -123,6 +123,7 @@ def test_a_server_is_started_loaded_and_stopped_by_a_script(tmp_path: Path, monk
     done = here.run(list(base.argv), timeout=120.0)
     assert done.returncode == 0, done.stderr
     assert 100 < read_summary(work / "out").total["item"].ok < 300  # 20 sessions of 10 on average
+    assert 'export JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1${JAVA' in (work / "base.sh").read_text()
     assert "export GREETING='it'\"'\"'s /home/eve'" in (work / "base.sh").read_text()
     assert (work / "log").read_text().count("GET /items.txt") > 200
 
