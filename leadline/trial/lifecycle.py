@@ -20,6 +20,7 @@ from leadline.model.knob import Knob, Level, Owners
 from leadline.model.plan import PlannedTrial, Treatment
 from leadline.model.record import NOT_QUIET, QUIET, AuditRecord, LoadSecond, Reading, under_load
 from leadline.model.study import Study
+from leadline.stack.servers.files import out_of_memory
 from leadline.store.lab import Store
 from leadline.trial.interruption import Interruption
 from leadline.trial.progress import Watcher
@@ -208,8 +209,20 @@ class Attempt:
             if self.failure is not None:
                 # What was recorded until the failure is kept with the trial.
                 runner.warn(self.system.collect(self.directory))
+                self.failure = self._short_of_memory(self.failure)
             runner.store.add_artefacts(self.trial, self.number, self.directory)
             runner.store.finish(self.trial, self.number, self.failure)
+
+    def _short_of_memory(self, failure: TrialFailure) -> TrialFailure:
+        """The failure, as one of the levels where a service says that its memory is not enough: what loads it, or an
+        audit, only sees that it does not answer.
+        """
+        says = out_of_memory(self.directory / "logs")
+        named = "OutOfMemoryError" in failure.message and failure.failure_class is FailureClass.CONFIGURATION
+        if not says or named or failure.failure_class in (FailureClass.INTERRUPTED, FailureClass.DISTURBED):
+            return failure
+        message = f"its memory was not enough ({says}): {failure.message}"
+        return blamed(Evidence(Event.REFUSED), message, failure.evidence)
 
     @contextmanager
     def step(self, name: str, detail: str = "") -> Iterator[None]:

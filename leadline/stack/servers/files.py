@@ -33,6 +33,19 @@ _MEMORY = re.compile(r"\bOutOfMemoryError\b|insufficient memory for the Java Run
 _WIDTH = 400
 
 
+def out_of_memory(directory: Path) -> str:
+    """The first line in the logs of a trial's services by which a JVM says that its memory is not enough, after the
+    name of its log; empty where none does.
+    """
+    for log in sorted(directory.rglob("*.log")):
+        if log.is_file() and not log.name.startswith("driver"):
+            with log.open(errors="replace") as lines:
+                line = next((line for line in lines if _MEMORY.search(line)), "")
+            if line:
+                return f"{log.name}: {line.strip()[:_WIDTH]}"
+    return ""
+
+
 @dataclass(frozen=True)
 class LogEvidence:
     """``errors`` are the server's own error lines in order, without repeats; ``tail`` the last lines of the log."""

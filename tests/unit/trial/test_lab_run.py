@@ -1,5 +1,6 @@
 """The life of a study on a fake host and system: order of steps, failures, retries, resume, undo."""
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -158,6 +159,28 @@ def test_infrastructure_is_retried_and_bounded(tmp_path: Path) -> None:
     assert "3 trials in a row failed as infrastructure" in result.stopped
     failed = [trial for trial in store.load(result.study_id).trials if trial.state == "failed"]
     assert [trial.attempt for trial in failed] == [ATTEMPTS] * 3
+
+
+@pytest.mark.parametrize("step", ["load", "audit", "start-server"])
+@pytest.mark.parametrize("kind", [FailureClass.INFRASTRUCTURE, FailureClass.WORKLOAD])
+def test_a_service_that_says_that_its_memory_is_not_enough_is_no_fault_of_the_host(
+    tmp_path: Path, step: str, kind: FailureClass
+) -> None:
+    system = FakeSystem(FakeHost(), fail=failing(step, kind))
+
+    def collect(directory: Path) -> Sequence[str]:
+        (directory / "logs").mkdir(exist_ok=True)
+        (directory / "logs" / "driver.log").write_text("java.lang.OutOfMemoryError: of JMeter's own\n")
+        words = "-XX:+ExitOnOutOfMemoryError\nTerminating due to java.lang.OutOfMemoryError: Java heap space\n"
+        (directory / "logs" / "server.log").write_text(words)
+        return ()
+
+    system.collect = collect  # type: ignore[method-assign]
+    result, store = run(tmp_path, system)
+    trial = next(trial for trial in store.load(result.study_id).trials if trial.state == "failed")
+    assert (trial.failure, trial.attempt) == (FailureClass.CONFIGURATION, 1)
+    why = "its memory was not enough (server.log: Terminating due to java.lang.OutOfMemoryError: Java heap space): "
+    assert trial.failure_message.startswith(why)
 
 
 def test_a_passing_failure_of_the_host_costs_no_trial(tmp_path: Path) -> None:
