@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from leadline.checks.files.stack import check_java, read_stack
 from leadline.checks.files.study import parse_study
@@ -25,13 +26,16 @@ from leadline.stack.base import Settings
 from leadline.stack.own import startfile
 from leadline.stack.own.artifact import Artifact, read_artifact
 from leadline.stack.own.firstfile import first_file
+from leadline.stack.own.server import CommandServer
 from leadline.stack.own.wars import WARS
 from leadline.stack.own.words import line_of
 from leadline.stack.registry import stack_catalogue
 from leadline.stack.running import require_none_running
-from leadline.trial.system import System
 
-_LOADED = 2.0  # seconds, and one for each live knob
+if TYPE_CHECKING:
+    from leadline.places.real import RealSystem
+
+_LOADED = 2.0  # seconds, and one for each live knob that it has
 _MOST_CAUSES = 3
 _OF_IT = (Owner.APPLICATION, Owner.SERVER)
 _LETTERS = 20  # of a line that is told apart from others
@@ -171,8 +175,10 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
             assert isinstance(running, Stack)
             _read_knobs(knobs, levels, running, stack, steps)
             _read_host(host, stack, steps)
-            seconds = study.workload.steady if stack.content.scenario is not None else 0.0
-            counts = _load(system, directory, seconds, Changes(running, live), steps)
+            there = [knob for knob in live if _is_read(running, knob)]
+            changes = Changes(running, [*there, *(knob for knob in live if knob not in there)])
+            seconds = _LOADED + len(there) if stack.content.scenario is not None else 0.0
+            counts = _load(system, directory, seconds, changes, steps)
             if stack.content.audits:
                 with steps.step("audits") as step:
                     failed = [
@@ -201,15 +207,22 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
 
 
 def _study(own: OwnFile, file: Path) -> tuple[Study, list[Knob]]:
-    """What is run, long enough for a change of each of its live knobs. Raises UsageError."""
+    """What is run, and its live knobs. Raises UsageError."""
     keys = f"study: check\nquestion: Does it run?\nstack: {own.file}\nworkload: {_LOAD}\nresponses: [throughput]\n"
     parsed = parse_study(keys, str(file))
     if own.content.scenario is not None:
         check_load(parsed)
     knobs = stack_catalogue(parsed.study.stack)
     live = [knob for knob in knobs if knob.apply_cost is ApplyCost.LIVE and knob.owner in _OF_IT]
-    workload = parsed.study.workload.model_copy(update={"steady": _LOADED + len(live)})
-    return parsed.study.model_copy(update={"observe": False, "workload": workload}), live
+    return parsed.study.model_copy(update={"observe": False}), live
+
+
+def _is_read(stack: Stack, knob: Knob) -> bool:
+    try:
+        stack.read_back(knob.name)
+    except LookupError:
+        return False
+    return True
 
 
 def _counted(number: int, what: str, more: str = "") -> str:
@@ -226,7 +239,7 @@ def _read_host(host: LocalHost, own: OwnFile, steps: _Steps) -> None:
 
 
 def _load(
-    system: System, directory: Path, seconds: float, changes: Changes, steps: _Steps
+    system: RealSystem, directory: Path, seconds: float, changes: Changes, steps: _Steps
 ) -> dict[str, dict[str, int]]:
     """Tells every change, also where the load fails. Without ``seconds`` there is no load."""
     counts: dict[str, dict[str, int]] = {}
@@ -234,7 +247,8 @@ def _load(
         with steps.step(f"load of {seconds:g} s by one user" if seconds else "load") as step:
             steps.told = "" if seconds else "none: the stack file names no scenario"
             if seconds:
-                counts = {name: dict(counters) for name, counters in system.load(directory, 1, changes).counts.items()}
+                outcome = system.load_for(seconds, directory, 1, changes)
+                counts = {name: dict(counters) for name, counters in outcome.counts.items()}
                 ok, failed = (sum(count[how] for count in counts.values()) for how in ("ok", "failed"))
                 steps.told = f"{ok} transactions"
                 if not ok or failed:
@@ -260,7 +274,9 @@ def _causes(out: Path) -> str:
 
 @dataclass
 class Changes:
-    """Sets each live knob to another level and back, one in every second of the load that calls it."""
+    """Sets each live knob to another level and back, one in every second of the load that calls it; one that cannot be
+    read takes none.
+    """
 
     stack: Stack
     knobs: list[Knob]
@@ -276,7 +292,8 @@ class Changes:
             told = f"{self.done[-1].told}; transactions failed meanwhile"
             self.done[-1] = replace(self.done[-1], told=told)
         self.errors = second.errors
-        if self.knobs:
+        changed = len(self.done)
+        while self.knobs and len(self.done) == changed:
             self._change(self.knobs.pop(0))
 
     def rest(self) -> None:
@@ -298,7 +315,7 @@ class Changes:
         if level is None:
             return replace(step, told=f"no level but {knob.format(before)} is known")
         told, wrong = f"{knob.format(before)}, {knob.format(level)} and back", ""
-        pid, spoken = server.process.pid, len(server.words())
+        pid, spoken, restarts = server.process.pid, len(server.words()), self.stack.restarts()
         try:
             self.stack.apply({knob.name: level})
         except LeadlineError as error:
@@ -307,12 +324,13 @@ class Changes:
             self.stack.apply({knob.name: before})
         except LeadlineError as error:
             wrong = f"it is not put back to {knob.format(before)}: {error}"
-        again = [line for line in server.words()[spoken:].splitlines() if _plain(line) in self._start]
+        again = self.stack.restarts() > restarts
+        if isinstance(server, CommandServer) and not again:  # whose words nobody knows: some of its start come again
+            again = any(_plain(line) in self._start for line in server.words()[spoken:].splitlines())
         if not server.process.alive() or server.process.pid != pid:
             wrong = f"its process ended when it was set to {knob.format(level)}: leave it out, or give other levels"
         elif again:
-            told += f'; the application starts anew with it ("{again[0].strip()[:120]}"): sessions are lost,'
-            told += " so vary it between trials, not in slots"
+            told += "; the application starts anew with it: sessions are lost, so vary it between trials, not in slots"
         return replace(step, seconds=time.monotonic() - began, told=told, wrong=wrong)
 
 

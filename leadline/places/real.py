@@ -178,6 +178,11 @@ class RealSystem:
     def load(self, directory: Path, seed: int, on_load: OnLoad) -> LoadOutcome:
         return self._load(self._load_owner.at(self._study.workload), directory, seed, on_load, None)
 
+    def load_for(self, seconds: float, directory: Path, seed: int, on_load: OnLoad) -> LoadOutcome:
+        """A load whose steady phase lasts so long."""
+        workload = self._load_owner.at(self._study.workload).model_copy(update={"steady": seconds})
+        return self._load(workload, directory, seed, on_load, None)
+
     def load_in_slots(
         self, directory: Path, seed: int, on_load: OnLoad, slots: Sequence[Slot], on_slot: OnSlot
     ) -> LoadOutcome:

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -370,6 +369,9 @@ class Live:
     def alive(self) -> bool:
         return self.how != "dies"
 
+    def restarts(self) -> int:
+        return self.log.count("CWWKZ0009I")
+
     def read_back(self, name: str) -> int:
         if name == "app.absent":
             raise LookupError("app.absent cannot be read: no such bean")
@@ -383,7 +385,8 @@ class Live:
         if self.how == "stays" and level == 10:
             raise TrialFailure(FailureClass.CONFIGURATION, "no")
         self.level = level
-        self.log += "10:00:04 The application has started\n" if self.how == "restarts" else ""
+        self.log += "10:00:04 The application has started\n" if self.how in ("says it anew", "reads its files") else ""
+        self.log += "10:00:04 CWWKZ0009I: The application has stopped\n" if self.how == "restarts" else ""
 
 
 @pytest.mark.parametrize(
@@ -392,20 +395,27 @@ class Live:
         ("works", "10, 5 and back", ""),
         ("refuses", "5 is refused (below the minimum of 10): write levels that it takes while it runs", ""),
         ("restarts", "the application starts anew with it", ""),
+        ("says it anew", "the application starts anew with it", ""),
+        ("reads its files", "10, 5 and back", ""),  # a server whose words for a restart are known says others again
         ("stays", "10, 5 and back", "it is not put back to 10: no"),
         ("dies", "10, 5 and back", "its process ended when it was set to 5"),
     ],
 )
-def test_a_check_sets_a_live_knob_to_another_level_and_back(how: str, told: str, wrong: str) -> None:
+def test_a_check_sets_a_live_knob_to_another_level_and_back(
+    how: str, told: str, wrong: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how == "says it anew":  # a program of any kind
+        monkeypatch.setattr(stackfiles, "CommandServer", Live)
     knob = Knob("app.pool", Kind.INTEGER, ApplyCost.LIVE, "", minimum=1, maximum=64)
-    changes = Changes(Live(how), [knob, replace(knob, name="app.absent")])  # type: ignore[arg-type]
-    changes(LoadSecond(1.0, "steady", 9.0, 1.0, 0))
-    changes.rest()
+    changes = Changes(Live(how), [replace(knob, name="app.absent"), knob])  # type: ignore[arg-type]
+    changes(LoadSecond(1.0, "steady", 9.0, 1.0, 0))  # the absent one takes no second of it
+    assert changes.knobs == []
     assert changes.absent == {"app.absent": "app.absent cannot be read: no such bean"}
     (step,) = changes.done
     assert (step.name, step.wrong[: len(wrong)]) == ("change app.pool", wrong)
     assert bool(step.wrong) == bool(wrong)
     assert told in step.told
+    assert ("anew" in step.told) == ("anew" in told)
     changes(LoadSecond(2.0, "steady", 9.0, 1.0, 3))
     assert changes.done[0].told.endswith("; transactions failed meanwhile")
 
@@ -430,15 +440,18 @@ def test_a_change_that_ends_the_load_is_told(stack_file: Path, tmp_path: Path, m
     step = CheckStep("change app.pool", 0.1, wrong="its process ended when it was set to 5")
     monkeypatch.setattr(Changes, "_changed", lambda *_: step)
 
-    def load(_system: object, _directory: Path, _seed: int, on_load: Callable[[LoadSecond], None]) -> None:
+    def load(*words: object) -> None:
+        _, seconds, _, _, on_load = words
+        assert callable(on_load)
+        assert seconds == 3  # two, and one for the only knob that it has
         for _ in range(3):
             on_load(LoadSecond(1.0, "steady", 9.0, 1.0, 0))
         raise TrialFailure(FailureClass.INFRASTRUCTURE, "the server ended")
 
-    monkeypatch.setattr("leadline.places.real.RealSystem.load", load)
+    monkeypatch.setattr("leadline.places.real.RealSystem.load_for", load)
     steps: list[CheckStep] = []
     assert not check(stack_file, tmp_path / "lab", steps.append, lambda _: None)
-    assert [step.name for step in steps if step.wrong] == ["load of 2 s by one user", "change app.pool"]
+    assert [step.name for step in steps if step.wrong] == ["load of 3 s by one user", "change app.pool"]
     (absent,) = [step.told for step in steps if step.name == "other live knobs"]
     assert absent == "not read, so none to vary: app.a, app.b (app.a: no such bean)"
 
