@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from leadline.checks.files.study import StudyFile
 from leadline.checks.machine import not_checked
 from leadline.checks.web import web_servers
-from leadline.layouts import layout_of
 from leadline.load.arrivals import WorkloadError, check_workload
 from leadline.load.cluster.hosts import scenario_files
 from leadline.load.driver import CLIENT, check_by_driver, check_variables
@@ -47,7 +46,7 @@ def check_load(file: StudyFile) -> list[str]:
     _check_tls(file)
     if workload.generator is not None:
         try:
-            check_generator(workload.generator, layout_of(file.study.design).estimates_wash_out)
+            check_generator(workload.generator)
         except LeadlineError as error:
             raise UsageError(f"{file.where(('workload', 'generator'))}: {error}") from None
     elif workload.preset is not None:

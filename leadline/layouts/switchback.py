@@ -17,6 +17,7 @@ import numpy as np
 
 from leadline.design.carryover import abba, random_blocks, williams
 from leadline.design.coding import level_indices, model_matrix
+from leadline.design.kinds import DesignError
 from leadline.design.order import Row, blocked_order, with_sentinels
 from leadline.design.plots import is_live
 from leadline.design.seeds import block_seed
@@ -164,6 +165,12 @@ def _check(
         raise UsageError(
             f"design.switchback needs a factor that can be changed in the running system (apply cost live); {names}; "
             "leave switchback out to compare these between trials"
+        )
+    if workload.generator is not None:
+        raise DesignError(
+            "switchback slots are set while the load runs, by the seconds leadline-load writes as they pass; "
+            f"{workload.generator.name} tells its seconds at the end: leave `generator` or the switchback out",
+            ("workload", "generator"),
         )
     if design.blocks != "by-replicate":
         raise UsageError(

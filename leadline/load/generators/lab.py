@@ -62,7 +62,7 @@ class GeneratorRun:
         )
 
 
-def check_generator(generator: Generator, slots: bool) -> None:
+def check_generator(generator: Generator) -> None:
     """Before anything starts: the tool is there, its script too, and its results carry a study. Raises UsageError or
     LeadlineError.
     """
@@ -71,11 +71,6 @@ def check_generator(generator: Generator, slots: bool) -> None:
         raise UsageError(
             f"{generator.name} keeps no time of single requests, so a study could judge no warm-up: use oha, k6, "
             f"jmeter, gatling or leadline-load (`leadline load --generator {generator.name}` runs it alone)"
-        )
-    if slots:
-        raise UsageError(
-            f"switchback slots are set while the load runs, by the seconds leadline-load writes as they pass; "
-            f"{generator.name} tells its seconds at the end: leave `generator` or the switchback out"
         )
     job = Job("http://localhost", Path(), 1.0, 1, generator.script, tuple(generator.options), generator.program)
     tool.check(job)

@@ -12,17 +12,19 @@ from pathlib import Path
 from leadline.host import here
 from leadline.host.files import listening, listens, variable
 from leadline.host.jvm import AttachError, java_pid, jcmd
-from leadline.model.errors import LeadlineError, nearest, quoted
+from leadline.model.blame import Evidence
+from leadline.model.errors import LeadlineError, TrialFailure, nearest, quoted
 from leadline.model.knob import Kind, Knob, Level
 from leadline.model.ownparts import PREFIX, Live, OwnKnob, ReadBack, level_read, written
 from leadline.model.ownstack import OwnFile, filled
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.own.application import fetched, picked
 from leadline.stack.own.properties import canonical
-from leadline.stack.own.words import Words, client_of, full
+from leadline.stack.own.words import Words, client_of, full, line_of
 from leadline.stack.probe import Client, unreached
 from leadline.stack.probe import ready as probed
 from leadline.stack.servers.common import Answer, JavaServer
+from leadline.stack.servers.files import LogEvidence
 
 # Paths that say of many servers that they are up.
 _USUAL = ("/health", "/actuator/health", "/q/health/ready", "/healthz", "/ready", "/ping", "/api", "/index.html", "/")
@@ -176,6 +178,15 @@ class Parameters(JavaServer):
         if answers:
             return f"; {answers[0]} answers 200: write `ready: {{ path: {answers[0]} }}`"
         return '; write at `ready` a path that it answers, as in `{ path: /health }`, or `{ tcp: "${port}" }`'
+
+    def _failure(self, what: str, found: LogEvidence, why: Evidence) -> TrialFailure:
+        failure = super()._failure(what, found, why)
+        key = "port" if found.port_taken else "ready" if "not ready" in what else "war" if self._spec.war else "command"
+        where = line_of(self._own, key) if self.role == "server" else line_of(self._own, "services", self.role)
+        failure.message = f"{where}: {failure.message}"
+        if "not ready" in what and "still at work" not in what and self.process.alive():
+            failure.message += self.other_sign()
+        return failure
 
     def _given(self, way: str) -> list[str]:
         """Words, or ``NAME=text``, for the levels of knobs that are set in this way."""

@@ -189,11 +189,6 @@ class CommandServer(Parameters):
 
     def _failure(self, what: str, found: LogEvidence, why: Evidence) -> TrialFailure:
         failure = super()._failure(what, found, why)
-        key = "port" if found.port_taken else "ready" if "not ready" in what else "command"
-        where = line_of(self._own, key) if self.role == "server" else line_of(self._own, "services", self.role)
-        failure.message = f"{where}: {failure.message}"
-        if "not ready" in what and "still at work" not in what and self.process.alive():
-            failure.message += self.other_sign()
         last = [line.strip() for line in found.tail if line.strip() and not line.strip().startswith("at ")][-_LAST:]
         if not found.headline and last:
             failure.message = f"{failure.message}; its last words: {' | '.join(last)}"

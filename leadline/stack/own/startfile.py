@@ -27,6 +27,7 @@ _APPS = ("apps", "dropins", "webapps", "standalone/deployments", "deployments", 
 # Variables by which scripts take options of their JVM; the first that a script reads is taken.
 _OPTIONS = ("JAVA_OPTS_APPEND", "JAVA_ARGS_APPEND", "JAVA_OPTS", "JVM_OPTS", "CATALINA_OPTS", "JAVA_ARGS")
 _LAUNCHER = "JDK_JAVA_OPTIONS"  # read by the `java` of every JDK from 9 on
+_VARIABLE = re.compile(r"\$\{env\.(\w+)\}")  # of Open Liberty and WildFly, without a value of its own
 _PUBLISHED = re.compile(r"(?:\d+\.[\d.]+:)?(?P<port>\d+|\$\{\w+(?::?-[^}]*)?\}|\$\w+)(?::\d+)?(?:/tcp)?")
 
 
@@ -117,7 +118,8 @@ def of_server(directory: Path, server: str, name: str, word: str) -> str:
     """
     words: dict[str, Any] = {"stack": name, "server": server, "server_config": str(directory), "war": "x.war"}
     content = OwnStack.model_construct(**words)
-    pools = sorted(WARS[server](OwnFile.model_construct(file=str(directory), content=content)).pools_in(directory))
+    server_ = WARS[server](OwnFile.model_construct(file=str(directory), content=content))
+    pools = sorted(server_.pools_in(directory))
     archives = [
         path
         for folder in _APPS
@@ -125,10 +127,17 @@ def of_server(directory: Path, server: str, name: str, word: str) -> str:
         if path.suffix.lower() in (".war", ".ear")
     ]
     war = _text(f"{word}/{archives[0].relative_to(directory)}") if archives else "FILE.war  # the archive"
+    root = server_.root_in(directory, archives[0]) if archives else ""
     more = [f"# there is also {path.relative_to(directory)}" for path in archives[1:]]
     lines = [f"# a configuration of {server}; {_KEYS}", f"stack: {name}", f"war: {war}", *more, f"server: {server}"]
-    lines += [f"server_config: {_text(word)}", *(f"context_root: {_text('/' + path.stem)}" for path in archives[:1])]
+    lines += [f"server_config: {_text(word)}", *([f"context_root: {_text(root)}"] if root else [])]
     if pools:
         others = f"  # or {', '.join(pools[1:])}" if len(pools) > 1 else ""
         lines.append(f"data_source: {_text(pools[0])}{others}")
+    texts = [path.read_text(errors="replace") for path in directory.rglob("*.xml")]
+    if names := sorted({name for text in texts for name in _VARIABLE.findall(text)} - os.environ.keys()):
+        lines += [
+            '# its files read these; with `database: postgres` there are "${database.jdbc}", ".user", ".driver" ...'
+        ]
+        lines += [f"environment: {{ {', '.join(f'{variable}: {_text(str())}' for variable in names)} }}"]
     return "\n".join([*lines, _READY, "database: keep  # none: it has no data; or a reset command", ""])

@@ -95,6 +95,13 @@ def test_an_archive_and_a_pool_are_found_in_a_servers_configuration(tmp_path: Pa
     stack = written(config, "liberty")
     assert (stack.war, stack.server_config, stack.context_root) == ("config/apps/trade.war", "config", "/trade")
     assert stack.data_source == "Trades"
+    (config / "server.xml").write_text(
+        '<server><dataSource id="T"><properties user="${env.DB_USER}" URL="${env.DB_URL}"/></dataSource>'
+        '<webApplication location="trade.war" contextRoot="daytrader"/></server>'
+    )
+    (tmp_path / "first.stack.yaml").unlink()
+    stack = written(config, "liberty")
+    assert (stack.context_root, stack.environment) == ("/daytrader", {"DB_URL": "", "DB_USER": ""})
 
 
 @pytest.mark.parametrize(

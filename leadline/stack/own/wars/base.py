@@ -41,6 +41,10 @@ class WarServer(Parameters):
     def pools_in(self, directory: Path) -> Collection[str]:
         """Names of the pools in a configuration of the user's. Raises UsageError where it is none."""
 
+    def root_in(self, directory: Path, archive: Path) -> str:  # noqa: ARG002 - as its configuration says
+        """Where an archive is deployed by a configuration of the user's."""
+        return f"/{archive.stem}"
+
     @abstractmethod
     def own_base(self, context: ServiceContext) -> Path:
         """The directory below which ``data`` of the stack file are named."""

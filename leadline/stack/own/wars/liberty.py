@@ -49,6 +49,12 @@ class OwnLiberty(WarServer, Liberty):
     def pools_in(self, directory: Path) -> Collection[str]:
         return [identity for identity in _ids(_elements(directory), "dataSource") if identity]
 
+    def root_in(self, directory: Path, archive: Path) -> str:
+        deployed = (element for element in _elements(directory) if element.tag in _APPLICATIONS)
+        roots = (each.get("contextRoot") for each in deployed if Path(each.get("location", "")).name == archive.name)
+        root = next(filter(None, roots), "")
+        return super().root_in(directory, archive) if not root or "${" in root else f"/{root.strip('/')}"
+
     @cached_property
     def _endpoint(self) -> str:
         """The first endpoint of the user's, or the one that there is by default."""
