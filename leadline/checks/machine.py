@@ -56,6 +56,13 @@ NOT_CHECKED = (
     "`configuration`",
     "that levels take effect: every trial reads them back",
 )
+_ABILITIES = {  # that limits need, by their names
+    "memory": Ability.MEMORY_LIMIT,
+    "memory_high": Ability.MEMORY_SHARES,
+    "swap": Ability.MEMORY_SHARES,
+    "cpu_quota": Ability.CPU_LIMIT,
+    "cpu_weight": Ability.CPU_LIMIT,
+}
 _PORTS = f"{PROC}/sys/net/ipv4/ip_local_port_range"
 _USUAL_PORTS = "32768 60999"  # where the host does not tell (ip-sysctl.rst)
 _USABLE = 0.8  # share of memory that instances side by side may take
@@ -96,7 +103,7 @@ def not_checked(file: StudyFile) -> list[str]:
 
 
 def _limits(study: Study) -> Iterator[tuple[tuple[str | int, ...], str, str, Level]]:
-    """Each limit that the study asks for: its key, the role, `cpus` or `memory`, and what is asked."""
+    """Each limit that the study asks for: its key, the role, the limit's name, and what is asked."""
     for key, limit in study.placement:
         role, _, kind = key.partition("_")
         if limit is not None:
@@ -119,13 +126,13 @@ def _problems(
         if kind == "cpus":
             if problem := _refused(partial(parse_cpus, str(limit), on.cpus())):
                 yield path, problem
-        else:
-            memory = on.machine().memory
-            if int(limit) > memory:
-                has = format_size(memory // 1024**2 * 1024**2)
-                yield path, f"{format_size(int(limit))} is more than {_who(on)} has ({has})"
-            if reason := on.lacks(Ability.MEMORY_LIMIT):
-                yield path, f"no memory limit can be set {on.where}: {reason}"
+            continue
+        memory = on.machine().memory
+        if kind.startswith("memory") and int(limit) > memory:
+            has = format_size(memory // 1024**2 * 1024**2)
+            yield path, f"{format_size(int(limit))} is more than {_who(on)} has ({has})"
+        if reason := on.lacks(_ABILITIES[kind]):
+            yield path, f"no {_ABILITIES[kind]} can be set {on.where}: {reason}"
     if study.drivers and study.placement.driver_cpus is not None:
         yield ("placement", "driver_cpus"), "each of several drivers has CPUs of its own: write `cpus` in drivers"
     for at, driver in enumerate(study.drivers):

@@ -31,6 +31,8 @@ class Ability(StrEnum):
     """What a host may be unable to do."""
 
     MEMORY_LIMIT = "memory limit"
+    MEMORY_SHARES = "memory.high and memory.swap.max"
+    CPU_LIMIT = "CPU limit"
     DROP_PAGE_CACHE = "drop the page cache"
     SWAP_OFF = "switch swap off"
     CPU_LATENCY = "bound the CPUs' idle states"
@@ -46,7 +48,7 @@ class ProcessSpec:
     env: Mapping[str, str] = field(default_factory=dict)  # added to the host's own
     cwd: Path | None = None
     cpus: str | None = None  # "0,2-3"
-    memory: int | None = None  # bytes, by a control group
+    limits: Mapping[str, float] = field(default_factory=dict)  # leadline.host.files.GROUP_LIMITS
     input: bool = False  # standard input is a pipe: `write`, `close_input`
     # where leadline is root: as a user of its own without capabilities (leadline.host.privilege)
     unprivileged: bool = True

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from leadline.host import facts
-from leadline.host.cgroup import memory_parent
+from leadline.host.cgroup import group_parent
 from leadline.host.facts import cpu_facts, read, virtualisation
 from leadline.host.httpd import MEND, find_httpd
 from leadline.host.java import java_homes
@@ -173,7 +173,7 @@ def check_unprivileged(_: LocalHost) -> HostFinding:
 
 def check_cgroups(_: LocalHost) -> HostFinding:
     """Memory limits."""
-    parent, reason = memory_parent()
+    parent, reason = group_parent()
     if parent is not None:
         return HostFinding("memory limits", "ok", f"control groups version {parent.version} can limit memory")
     return HostFinding("memory limits", "warn", f"memory of services cannot be limited: {reason}", _CONTROLLER)

@@ -167,7 +167,7 @@ def kernel_facts(root: Path) -> dict[str, str]:
 
 def host_facts(root: Path = Path("/"), directories: Mapping[str, Path] | None = None) -> dict[str, str]:
     """Facts by dotted name; ``directories`` get their file system as ``filesystem.<name>``."""
-    mounts = hierarchies()
+    mounts = hierarchies("memory")
     facts = {
         **kernel_facts(root),
         "machine": platform.machine(),

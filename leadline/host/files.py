@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
@@ -15,7 +16,6 @@ from leadline.host.undo import CGROUP_PREFIX
 _LISTENS, _ESTABLISHED = "0A", "01"  # states in /proc/net/tcp, proc_pid_net(5)
 _CONNECTED = "03"  # SS_CONNECTED in /proc/net/unix
 _CHUNK = 1 << 16
-LIMIT_FILES = {1: "memory.limit_in_bytes", 2: "memory.max"}  # by version of control groups
 
 
 class LocalFiles:
@@ -76,34 +76,68 @@ def field(files: Files, pid: int, name: str) -> list[str]:
     return next((line.split()[1:] for line in rows(files, f"{PROC}/{pid}/status") if line.startswith(f"{name}:")), [])
 
 
-def memory_hierarchies(mountinfo: Iterable[str]) -> dict[int, Path]:
-    """Mount points of the version 1 memory controller and of version 2, by version."""
+def hierarchies(mountinfo: Iterable[str], controller: str) -> dict[int, Path]:
+    """Mount points of a version 1 controller and of version 2, by version."""
     mounts_by_version: dict[int, Path] = {}
     for line in mountinfo:
         head, _, right = line.partition(" - ")
         kind, options = right.split()[0], right.split()[-1].split(",")
         if kind == "cgroup2":
             mounts_by_version.setdefault(2, Path(head.split()[4]))
-        elif kind == "cgroup" and "memory" in options:
+        elif kind == "cgroup" and controller in options:
             mounts_by_version.setdefault(1, Path(head.split()[4]))
     return mounts_by_version
 
 
-def memory_limit(files: Files, pid: int) -> int | None:
-    """Bytes of the limit that leadline set for a process; None where it is in no group of leadline's.
+@dataclass(frozen=True)
+class GroupLimit:
+    """A limit of control groups. ``files``: its file by their version. Levels are bytes, CPUs, or weights of 100."""
+
+    controller: str
+    files: Mapping[int, str]
+
+    def text(self, version: int, level: float) -> str:
+        """As the file takes it."""
+        if self.files[2] == "cpu.max":
+            quota = round(level * _PERIOD)
+            return str(quota) if version == 1 else f"{quota} {_PERIOD}"
+        return str(max(2, round(level * _SHARES)) if self.files[version] == "cpu.shares" else round(level))
+
+    def level(self, version: int, text: str) -> float:
+        """From the file. Raises ValueError."""
+        if self.files[2] == "cpu.max":
+            return int(text.split()[0]) / _PERIOD
+        return round(int(text) / _SHARES) if self.files[version] == "cpu.shares" else int(text)
+
+
+_PERIOD = 100_000  # microseconds in which a group has its quota: the kernel's default
+_SHARES = 10.24  # of version 1 in a weight of version 2
+GROUP_LIMITS: Mapping[str, GroupLimit] = {
+    "memory": GroupLimit("memory", {1: "memory.limit_in_bytes", 2: "memory.max"}),
+    "memory_high": GroupLimit("memory", {2: "memory.high"}),
+    "swap": GroupLimit("memory", {2: "memory.swap.max"}),
+    "cpu_quota": GroupLimit("cpu", {1: "cpu.cfs_quota_us", 2: "cpu.max"}),
+    "cpu_weight": GroupLimit("cpu", {1: "cpu.shares", 2: "cpu.weight"}),
+}
+
+
+def group_limit(files: Files, pid: int, name: str) -> float | None:
+    """The limit of ``GROUP_LIMITS`` that leadline set for a process; None where it is in no group of leadline's.
 
     Raises LookupError where the group cannot be read.
     """
-    mounts = memory_hierarchies(rows(files, f"{PROC}/self/mountinfo"))
+    limit = GROUP_LIMITS[name]
+    mounts = hierarchies(rows(files, f"{PROC}/self/mountinfo"), limit.controller)
     for line in rows(files, f"{PROC}/{pid}/cgroup"):
         number, controllers, path = line.split(":", 2)
         version = 2 if number == "0" else 1
-        if version == 1 and "memory" not in controllers.split(","):
+        if version not in limit.files or (version == 1 and limit.controller not in controllers.split(",")):
             continue
         if version in mounts and Path(path).name.startswith(CGROUP_PREFIX):
-            file = mounts[version] / path.lstrip("/") / LIMIT_FILES[version]
+            file = mounts[version] / path.lstrip("/") / limit.files[version]
             try:
-                return int(files.read(file))
+                text = files.read(file)
+                return None if text.split()[0] in ("max", "-1") else limit.level(version, text)
             except (OSError, ValueError) as error:
                 raise LookupError(f"{file}: {error}") from error
     return None

@@ -16,7 +16,7 @@ from typing import Any, Unpack
 
 from leadline.host import here, process, procfs, ramdisk, undo_ramdisk
 from leadline.host.base import HERE, Ability, Completed, HostKnobs, Process, ProcessMark, ProcessSpec, RunOptions
-from leadline.host.cgroup import memory_parent
+from leadline.host.cgroup import lacks
 from leadline.host.facts import busy, host_facts
 from leadline.host.files import LocalFiles
 from leadline.host.journal import UndoJournal
@@ -38,6 +38,9 @@ LOOPBACK = "127.0.0.1"
 _OUTGOING = "/proc/sys/net/ipv4/ip_local_port_range"
 _FIRST_PORT, _TRIES = 16_384, 64  # of ports that services are given
 _KILLED = 10.0  # seconds that a killed process may take to end
+
+
+_OF_GROUPS = {Ability.MEMORY_LIMIT: "memory", Ability.MEMORY_SHARES: "memory_high", Ability.CPU_LIMIT: "cpu_quota"}
 
 
 class LocalHost:
@@ -217,9 +220,8 @@ class LocalHost:
         return ""
 
     def lacks(self, ability: Ability) -> str:
-        if ability is Ability.MEMORY_LIMIT:
-            parent, reason = memory_parent()
-            return "" if parent else reason
+        if ability in _OF_GROUPS:
+            return lacks(_OF_GROUPS[ability])
         if ability is Ability.SWAP_OFF:
             able = os.geteuid() == 0
         else:

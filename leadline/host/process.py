@@ -16,7 +16,7 @@ from pathlib import Path
 
 from leadline.host import procfs
 from leadline.host.base import ProcessSpec
-from leadline.host.cgroup import MemoryGroup
+from leadline.host.cgroup import LimitedGroup
 from leadline.host.journal import UndoJournal
 from leadline.host.privilege import User, hand_over, new_user, take_back
 from leadline.host.procfs import ProcessStat
@@ -72,7 +72,7 @@ class LocalProcess:
         popen: subprocess.Popen[bytes],
         entry: Entry,
         journal: UndoJournal,
-        group: MemoryGroup | None,
+        group: LimitedGroup | None,
         user: User | None,
     ) -> None:
         self.spec = spec
@@ -260,7 +260,7 @@ _GATE = ("/bin/sh", "-c", 'read -r _ && exec "$@"{}', "leadline")
 def start(spec: ProcessSpec, journal: UndoJournal) -> LocalProcess:
     """Journal the intent, start it in a session of its own, return at once.
 
-    Raises FileNotFoundError for a missing program, UsageError for CPUs or a memory limit this host cannot give,
+    Raises FileNotFoundError for a missing program, UsageError for CPUs or limits this host cannot give,
     TrialFailure(infrastructure) when the journal cannot be written, OSError.
     """
     token = uuid.uuid4().hex
@@ -273,7 +273,7 @@ def start(spec: ProcessSpec, journal: UndoJournal) -> LocalProcess:
     if user is not None:
         reads = (*spec.reads, *_programs(spec))
         prefix += user.prefix(spec.cwd or Path.cwd(), reads, spec.owns, spec.realtime, spec.latency, key=spec.key)
-    group = MemoryGroup.create(token[:12], spec.memory, journal) if spec.memory is not None else None
+    group = LimitedGroup.create(token[:12], spec.limits, journal) if spec.limits else None
     try:
         argv = [*(group.entering() if group else ()), *prefix, *map(str, spec.argv)]
         entry = journal.record_process(spec.name, list(map(str, spec.argv)), token, spec.cwd)

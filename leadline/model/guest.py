@@ -168,6 +168,8 @@ def _check_size(study: Study, guest: Guest) -> None:
             raise KeyedError(
                 ("placement", f"{role}_cpus"), f"{cpus}: {limit_text}; write more `cpus` in guest, or leave it out"
             )
+        for name in set(study.placement.limits(role)) - {"memory"}:
+            raise KeyedError(("placement", f"{role}_{name}"), "it is of this host: leave it out in a guest")
         limit = getattr(study.placement, f"{role}_memory", None)
         if limit is not None and limit > guest.memory:
             limit_text = f"{format_size(limit)} is more than the guest has ({format_size(guest.memory)})"

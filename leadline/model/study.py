@@ -231,6 +231,15 @@ class Placement(bounds.Strict):
     server_memory: Annotated[int, bounds.memory(64 * bounds.MEBIBYTE)] | None = None
     database_memory: Annotated[int, bounds.memory(32 * bounds.MEBIBYTE)] | None = None
     web_memory: Annotated[int, bounds.memory(16 * bounds.MEBIBYTE)] | None = None
+    server_memory_high: Annotated[int, bounds.memory(16 * bounds.MEBIBYTE)] | None = None
+    server_swap: Annotated[int, bounds.memory(0)] | None = None
+    server_cpu_quota: Annotated[float, bounds.number(0.01, 10_000)] | None = None
+    server_cpu_weight: Annotated[int, bounds.count(10_000)] | None = None
+
+    def limits(self, role: str) -> dict[str, float]:
+        """Those of a role by control groups, by their names without it."""
+        levels = {key.removeprefix(f"{role}_"): level for key, level in self if key.startswith(f"{role}_")}
+        return {name: level for name, level in levels.items() if name != "cpus" and level is not None}
 
 
 class Wait(bounds.Strict):

@@ -1,4 +1,4 @@
-"""How a stack is placed and watched, where its private files are, and CPUs and memory of its services as factors."""
+"""How a stack is placed and watched, where its private files are, and CPUs and limits of its services as factors."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pathlib import Path
 from leadline import catalogue
 from leadline.host.base import Host, Process
 from leadline.host.files import field as field_of
-from leadline.host.files import memory_limit
+from leadline.host.files import group_limit
 from leadline.host.paths import cache_dir
 from leadline.host.process import cpu_set
 from leadline.model.errors import NotInPlay
-from leadline.model.knob import AtStart, Knob, Level
+from leadline.model.knob import AtStart, Kind, Knob, Level
 from leadline.model.study import Placement
 from leadline.stack.base import Settings
 
@@ -94,7 +94,8 @@ class Limits(AtStart):
         """Of one start: what is ``fixed`` for the study, with the levels of the settings."""
         self._asked = {name: level for name, level in settings.items() if name in NAMES}
         levels = {name.removeprefix(_PREFIX): level for name, level in self._asked.items()}
-        return fixed.model_copy(update={key: None if level in (ALL, 0) else level for key, level in levels.items()})
+        free = {knob.name.removeprefix(_PREFIX): knob.default for knob in KNOBS}
+        return fixed.model_copy(update={key: None if level == free[key] else level for key, level in levels.items()})
 
     def read_back(self, name: str) -> Level:
         """Of all processes of the service. Raises LookupError where they differ, NotInPlay without the service."""
@@ -103,7 +104,7 @@ class Limits(AtStart):
         if process is None:
             raise NotInPlay(f"no {role} runs")
         pids = process.pids()
-        return self._cpus(name, pids) if name.endswith("_cpus") else self._memory(role, pids)
+        return self._cpus(name, pids) if name.endswith("_cpus") else self._limit(name, pids)
 
     def _cpus(self, name: str, pids: list[int]) -> Level:
         usable = self._host.cpus()
@@ -116,8 +117,11 @@ class Limits(AtStart):
             return cpus
         return ALL if sets == {frozenset(usable)} else texts.pop()
 
-    def _memory(self, role: str, pids: list[int]) -> Level:
-        limits = {memory_limit(self._host.files, pid) for pid in pids}
+    def _limit(self, name: str, pids: list[int]) -> Level:
+        limit = name.removeprefix(f"{_PREFIX}{role_of(name)}_")
+        limits = {group_limit(self._host.files, pid, limit) for pid in pids}
         if len(limits) != 1:
-            raise LookupError(f"the {role}'s processes have memory limits of {sorted(map(str, limits))} bytes")
-        return limits.pop() or 0
+            raise LookupError(f"{name}: its processes have limits of {sorted(map(str, limits))}")
+        level, knob = limits.pop(), next(knob for knob in self._knobs if knob.name == name)
+        free = 0 if knob.default is None else knob.default
+        return free if level is None else level if knob.kind is Kind.NUMBER else int(level)

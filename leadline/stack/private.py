@@ -337,7 +337,7 @@ class PrivateDatabase(Changing[ServiceContext]):
             env={"LC_ALL": "C"},
             cwd=context.directory,
             cpus=context.placement.database_cpus,
-            memory=context.placement.database_memory,
+            limits=context.placement.limits("database"),
             owns=(context.directory, *self.places.owned()),
             reads=(self._unpacked(),),
         )

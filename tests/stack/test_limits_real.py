@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from server_cells import stack
 
-from leadline.host.cgroup import memory_parent
+from leadline.host.cgroup import group_parent
 from leadline.host.files import LocalFiles
 from leadline.host.jvm import java_pid
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 
 
-@pytest.mark.skipif(memory_parent()[0] is None, reason=f"host: no memory limit can be set: {memory_parent()[1]}")
+@pytest.mark.skipif(group_parent()[0] is None, reason=f"host: no memory limit can be set: {group_parent()[1]}")
 def test_limits_hold_for_the_start_that_asks_for_them(tmp_path: Path) -> None:
     made = stack(tmp_path, "tomcat", "direct")
     levels = {
@@ -22,8 +22,11 @@ def test_limits_hold_for_the_start_that_asks_for_them(tmp_path: Path) -> None:
         "placement.database_cpus": "0",
         "placement.server_memory": 700 << 20,
         "placement.database_memory": 200 << 20,
+        "placement.server_cpu_quota": 1.5,
+        "placement.server_cpu_weight": 50,
+        "jvm.malloc_arenas": 2,
     }
-    free = {name: "all" if name.endswith("cpus") else 0 for name in levels if name.startswith("placement.")}
+    free = {knob.name: knob.default for knob in made.knobs() if knob.name in levels and knob.name != "jvm.heap"}
     for wanted, cpus in ((levels, "1"), ({**levels, **free}, None)):
         made.up(wanted, tmp_path / "trial")
         try:

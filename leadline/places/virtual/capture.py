@@ -83,7 +83,7 @@ class RecordingHost(LocalHost):
             for path in dict.fromkeys([*spec.owns, *([spec.cwd] if spec.cwd else [])]):
                 _copy(path.absolute(), files)
             self.started.append(Started(spec, files))
-            spec = replace(spec, cpus=None, memory=None)  # those of the guest
+            spec = replace(spec, cpus=None, limits={})  # those of the guest
         return super().start(spec)
 
     def free_port(self) -> int:

@@ -188,8 +188,8 @@ def started(captured: Captured, number: int, guest: Guest, ready_timeout: float)
     lines = [f"[ ! -d {OVERLAYS}/{number} ] || cp -a {OVERLAYS}/{number}/. /", devices(guest, captured)]
     for process in captured.processes:
         spec, output = process.spec, str(process.spec.output)
-        if spec.memory is not None:
-            lines.append(f"memory {spec.name} {spec.memory}")
+        if "memory" in spec.limits:
+            lines.append(f"memory {spec.name} {round(spec.limits['memory'])}")
         lines.append(f"begin {spec.name} {_quoted([str(spec.cwd or '/'), output, *_command(spec)])}")
         if spec.name == "database":
             lines.append(f"wait_for database {_LISTENS} 'does not listen' listens {captured.database_port}")

@@ -73,7 +73,7 @@ class AttachedServer(CommandServer):
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
         del settings
-        if context.placement.server_cpus or context.placement.server_memory:
+        if context.placement.server_cpus or context.placement.limits("server"):
             raise UsageError("placement: leadline does not move or limit a process that it did not start")
         context.directory.mkdir(mode=0o700, parents=True)
         context.artefacts.mkdir(parents=True, exist_ok=True)
@@ -123,12 +123,13 @@ class AttachedServer(CommandServer):
         settings = {name: level for name, level in self._settings.items() if name.startswith("jvm.")}
         options = [*jvm.options(settings, None, self.jvm.flags), *assignments]
         environment = [f"{name}={filled(text, Words(self._own, {}))}" for name, text in self._spec.environment.items()]
+        arenas = [f"{name}={text}" for name, text in jvm.environment(self._settings).items()]
         return {
             "port": str(self._spec.fixed_port),
             "folder": str(Path(self._own.file).parent),
             "jvm": joined(options),
             "args": joined(arguments),
-            "environment": "\n".join([*environment, *self._given("environment")]),
+            "environment": "\n".join([*environment, *self._given("environment"), *arenas]),
         }
 
     def _restart_words(self, values: Mapping[str, str]) -> list[str]:

@@ -29,6 +29,7 @@ from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.own.parameters import database_words
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.words import Words, beside, full, joined, line_of
+from leadline.stack.servers import jvm
 from leadline.stack.servers.files import LogEvidence
 
 _OPTIONS = "JDK_JAVA_OPTIONS"  # read by the launcher of every JDK from 9 on
@@ -87,7 +88,7 @@ class ComposeServer(CommandServer):
 
     def write_configuration(self, context: ServiceContext, settings: Settings) -> None:
         del settings
-        if context.placement.server_cpus or context.placement.server_memory:
+        if context.placement.server_cpus or context.placement.limits("server"):
             raise UsageError("placement: a container's limits are in its compose file (cpuset, mem_limit)")
         context.directory.mkdir(mode=0o700, parents=True)
         context.artefacts.mkdir(parents=True, exist_ok=True)
@@ -151,7 +152,8 @@ class ComposeServer(CommandServer):
         variables = {name: filled(text, Words(self._own, values)) for name, text in self._build.environment.items()}
         if not any("${jvm}" in text for text in self._build.environment.values()):
             variables[_OPTIONS] = options
-        return variables | dict(assignment.split("=", 1) for assignment in self._given("environment"))
+        given = dict(assignment.split("=", 1) for assignment in self._given("environment"))
+        return variables | given | jvm.environment(self._settings)
 
     def _over(self, context: ServiceContext, environment: Mapping[str, str]) -> dict[str, object]:
         """What is laid over the service in the compose file."""

@@ -17,6 +17,7 @@ from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.ownparts import PREFIX, knob_of
 from leadline.model.ownstack import BUILD, OwnFile, OwnStack, filled
+from leadline.model.study import Placement
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Feature
 from leadline.stack.own import quarkus, spring
@@ -305,7 +306,8 @@ class ServiceProgram:
         """``settings``: its levels by the names of its knobs."""
         deployment = self._program.deployment("direct", {})
         raw = context.raw / self.server.name if context.raw is not None else None
-        placement = context.placement.model_copy(update={"server_memory": None})  # a limit of the application alone
+        # limits by control groups are the application's alone
+        placement = Placement(server_cpus=context.placement.server_cpus)
         context = replace(context, deployment=deployment, raw=raw, placement=placement)
         self.server.configure(context, self._plain(settings))
 

@@ -199,6 +199,6 @@ def _front(context: ServiceContext) -> FrontContext:
         certificate=None,
         site=site.made_site().root,
         cpus=context.placement.server_cpus,
-        memory=context.placement.server_memory,
+        limits=context.placement.limits("server"),
         observe=context.observe,
     )

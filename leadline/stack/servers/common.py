@@ -189,7 +189,7 @@ class JavaServer(Changing[ServiceContext]):
         if why := large_pages.shortage(context.host.files, self._settings):
             raise blamed(Evidence(Event.REFUSED), why)
         command, own = self.command(context)
-        environment = {**own, **self.environment(context)}
+        environment = {**own, **self.environment(context), **jvm.environment(self._settings)}
         unset = [word for name in JAVA_ENVIRONMENT if name not in environment for word in ("-u", name)]
         spec = ProcessSpec(
             name=self.role,
@@ -198,7 +198,7 @@ class JavaServer(Changing[ServiceContext]):
             env=environment,
             cwd=context.directory,
             cpus=context.placement.server_cpus,
-            memory=context.placement.server_memory,
+            limits=context.placement.limits("server"),
             owns=self.owns(context),
             reads=self.reads(context),
         )

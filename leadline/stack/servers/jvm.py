@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from leadline import catalogue
 from leadline.host.base import Files
+from leadline.host.files import variable
 from leadline.host.java import java_says
 from leadline.model.errors import UsageError, nearest
 from leadline.model.knob import ApplyCost, AtStart, Kind, Knob, Level, Owner
@@ -159,6 +160,8 @@ ZGC_GENERATIONAL = _KNOBS["jvm.zgc_generational"]
 SHENANDOAH_HEURISTICS = _KNOBS["jvm.shenandoah_heuristics"]
 THREAD_STACK = _KNOBS["jvm.thread_stack"]
 LARGE_PAGES = _KNOBS["jvm.large_pages"]
+MALLOC_ARENAS = _KNOBS["jvm.malloc_arenas"]
+_ARENAS = "MALLOC_ARENA_MAX"  # mallopt(3)
 
 COLLECTOR_FLAGS: Mapping[str, str] = {
     "serial": "UseSerialGC",
@@ -241,6 +244,7 @@ def options(
     levels = {name: settings[name] for name in _KNOBS if name in settings}
     if HEAP.name in levels:
         levels.setdefault(HEAP_INITIAL.name, levels[HEAP.name])
+    levels.pop(MALLOC_ARENAS.name, None)  # a variable
     for name, level_ in levels.items():
         if name == COLLECTOR.name:
             chosen.append(f"-XX:+{COLLECTOR_FLAGS[str(level_)]}")
@@ -254,6 +258,12 @@ def options(
     if log is not None:
         chosen.append(f"-Xlog:gc*,safepoint:file={_log_path(log)}:uptime,time,level,tags:filecount=0")
     return chosen
+
+
+def environment(settings: Mapping[str, Level]) -> dict[str, str]:
+    """Variables of the JVM's process for these levels."""
+    arenas = settings.get(MALLOC_ARENAS.name, 0)
+    return {_ARENAS: str(arenas)} if arenas else {}
 
 
 def _flag_option(name: str, level_: Level) -> str:
@@ -346,6 +356,13 @@ def level(name: str, flags: Mapping[str, str], files: Files, pid: int) -> Level:
         raise LookupError(f"{name} is not a knob of the JVM; it has {', '.join(_KNOBS)}")
     if name == LARGE_PAGES.name:
         return large_pages.found(flags, files, pid)
+    if name == MALLOC_ARENAS.name:
+        try:
+            return int(variable(files, [pid], _ARENAS))
+        except ValueError as error:
+            raise LookupError(f"{name}: {error}") from error
+        except LookupError:
+            return 0
     if name == COLLECTOR.name:
         return _collector(flags)
     if name in ONLY_WITH and (collector := _collector(flags)) not in ONLY_WITH[name]:

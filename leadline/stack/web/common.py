@@ -9,7 +9,7 @@ import zipfile
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -92,7 +92,7 @@ class FrontContext:
     site: Path | None = None
     server_address: str = LOOPBACK  # another where the application server has a host of its own
     cpus: str | None = None
-    memory: int | None = None
+    limits: Mapping[str, float] = field(default_factory=dict)
     observe: bool = True
 
 
@@ -186,7 +186,7 @@ class WebServer(Started[FrontContext]):
             output=self.log,
             cwd=context.directory,
             cpus=context.cpus,
-            memory=context.memory,
+            limits=context.limits,
             owns=(context.directory,),
             reads=self.reads(context),
         )

@@ -146,7 +146,7 @@ class Front(AtStart):
             certificate=self.certificate,
             socket=socket,
             cpus=self._cpus(settings),
-            memory=self.placement.web_memory,
+            limits=self.placement.limits("web"),
             observe=self._observe,
         )
         server.configure(context, common.own(settings))

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from leadline.host import procfs
-from leadline.host.base import ProcessSpec
-from leadline.host.cgroup import memory_parent
+from leadline.host.base import Ability, ProcessSpec
+from leadline.host.cgroup import group_parent
+from leadline.host.files import GROUP_LIMITS, group_limit
 from leadline.host.local import LocalHost
 from leadline.host.process import LocalProcess, parse_cpus
 from leadline.model.errors import UsageError
@@ -289,26 +290,60 @@ def test_a_search_never_finds_leadline_itself() -> None:
     assert procfs.ancestors(table).issuperset({os.getpid(), os.getppid()})
 
 
-@pytest.mark.skipif(memory_parent()[0] is None, reason=f"host: no memory limit here: {memory_parent()[1]}")
-def test_a_memory_limit_holds_and_its_group_is_removed(host: LocalHost, tmp_path: Path) -> None:
-    process = host.start(
-        spec(tmp_path, "sed -n 's/.*\\(leadline-\\)/\\1/p' /proc/self/cgroup; sleep 60", memory=64 << 20)
-    )
+LIMITS = {"memory": 64 << 20, "cpu_quota": 0.02, "cpu_weight": 40}
+
+
+@pytest.mark.skipif(group_parent()[0] is None, reason=f"host: no memory limit here: {group_parent()[1]}")
+@pytest.mark.skipif(group_parent("cpu")[0] is None, reason=f"host: no CPU limit here: {group_parent('cpu')[1]}")
+@pytest.mark.parametrize("end", ["stop", "restore"])
+def test_limits_hold_and_their_groups_are_removed(host: LocalHost, tmp_path: Path, end: str) -> None:
+    process = host.start(spec(tmp_path, "echo up; while :; do :; done", limits=LIMITS))
     assert isinstance(process, LocalProcess)
-    until(lambda: "leadline-" in (tmp_path / "out/worker.log").read_text())
-    (group,) = [Path(entry.target) for entry in host.journal.open_entries() if entry.kind == "cgroup"]
-    limits = [group / name for name in ("memory.max", "memory.limit_in_bytes") if (group / name).exists()]
-    assert [int(limit.read_text()) for limit in limits] == [64 << 20]
+    until(lambda: "up" in (tmp_path / "out/worker.log").read_text())
+    groups = [Path(entry.target) for entry in host.journal.open_entries() if entry.kind == "cgroup"]
+    assert len(groups) in (1, 2)  # version 1 has a hierarchy for each controller
+    assert {name: group_limit(host.files, process.pid, name) for name in LIMITS} == LIMITS
+    assert group_limit(host.files, process.pid, "swap") is None
     assert process.oom_kills() == 0
-    process.stop()
-    assert not group.exists()
+    throttled = [group / "cpu.stat" for group in groups if (group / "cpu.stat").exists()]
+    until(lambda: any("nr_throttled 0" not in stat.read_text() for stat in throttled))
+    if end == "stop":
+        process.stop()
+    else:  # as after `kill -9` of leadline
+        LocalHost(state=tmp_path / "state").restore()
+    assert not any(group.exists() for group in groups)
     assert host.journal.open_entries() == []
 
 
-def test_an_impossible_memory_limit_says_why(host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leadline.host.cgroup.hierarchies", dict)
-    with pytest.raises(UsageError, match="impossible on this host: no control groups are mounted"):
-        host.start(spec(tmp_path, "true", memory=1 << 20))
+@pytest.mark.parametrize(
+    ("name", "level", "version", "text"),
+    [
+        ("cpu_quota", 1.5, 2, "150000 100000"),
+        ("cpu_quota", 1.5, 1, "150000"),
+        ("cpu_weight", 40, 2, "40"),
+        ("cpu_weight", 40, 1, "410"),
+        ("cpu_weight", 1, 1, "10"),
+        ("cpu_weight", 10_000, 1, "102400"),
+        ("memory_high", 1 << 30, 2, "1073741824"),
+        ("swap", 0, 2, "0"),
+    ],
+)
+def test_limits_are_written_as_each_version_takes_them(name: str, level: float, version: int, text: str) -> None:
+    limit = GROUP_LIMITS[name]
+    assert limit.text(version, level) == text
+    assert limit.level(version, f"{text}\n") == level
+
+
+def test_an_impossible_limit_says_why(host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leadline.host.cgroup.hierarchies", lambda _: {})
+    with pytest.raises(UsageError, match=r"memory\.max 1048576 is impossible on this host: no control groups are mo"):
+        host.start(spec(tmp_path, "true", limits={"memory": 1 << 20}))
+    monkeypatch.setattr("leadline.host.cgroup.hierarchies", lambda _: {1: tmp_path})
+    assert host.lacks(Ability.MEMORY_SHARES) == "control groups of version 1 have no memory.high"
+    with pytest.raises(
+        UsageError, match=r"memory\.high 1 is impossible .* version 1 have no memory\.high; leave the limit"
+    ):
+        host.start(spec(tmp_path, "true", limits={"memory_high": 1}))
     assert host.journal.open_entries() == []
 
 

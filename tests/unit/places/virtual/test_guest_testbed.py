@@ -185,7 +185,7 @@ def test_a_service_is_recorded_with_its_files_and_runs_without_its_limits(tmp_pa
     change = f"import pathlib; pathlib.Path({str(home / 'levels.conf')!r}).write_text('after')"
     python = str(Path(sys.executable).resolve())
     argv = [python, "-c", change]
-    spec = ProcessSpec("server", argv, tmp_path / "log", cwd=home, cpus="900", memory=1, unprivileged=False)
+    spec = ProcessSpec("server", argv, tmp_path / "log", cwd=home, cpus="900", limits={"memory": 1}, unprivileged=False)
     with host.recording(tmp_path / "kept"):
         process = host.start(spec)
         while process.alive():

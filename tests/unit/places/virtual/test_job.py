@@ -113,7 +113,9 @@ def test_words_reach_the_driver_and_services_as_they_are(tmp_path: Path) -> None
 def test_services_start_in_order_and_the_database_listens_first(tmp_path: Path) -> None:
     specs = [
         ProcessSpec("database", ["postgres", "-D", "/data"], tmp_path / "db.log", env={"LC_ALL": "C"}, cwd=tmp_path),
-        ProcessSpec("server", ["java", "-jar"], tmp_path / "server.log", cwd=tmp_path, cpus="0,2-3", memory=1 << 28),
+        ProcessSpec(
+            "server", ["java", "-jar"], tmp_path / "server.log", cwd=tmp_path, cpus="0,2-3", limits={"memory": 1 << 28}
+        ),
     ]
     started = [Started(spec, tmp_path) for spec in specs]
     captured = Captured(tmp_path, started, "http://127.0.0.1:8080/a", "http://127.0.0.1:8080/a/health", 5432, {})
