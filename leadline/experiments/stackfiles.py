@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from leadline.checks.files.stack import check_java, read_stack
 from leadline.checks.files.study import parse_study
 from leadline.checks.load import check_load
+from leadline.host.files import datagram_ports
 from leadline.host.local import LocalHost
 from leadline.host.textfile import expanded, write_private
 from leadline.load.result import read_summary
@@ -173,6 +174,7 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
                 steps.told = f"after {services}" if services else ""
             running = system.owners()[0]
             assert isinstance(running, Stack)
+            _tell_of_datagrams(host, running, steps)
             _read_knobs(knobs, levels, running, stack, steps)
             _read_host(host, stack, steps)
             there = [knob for knob in live if _is_read(running, knob)]
@@ -204,6 +206,19 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
             with steps.step("put the host back"):
                 host.restore()
     return steps.good
+
+
+def _tell_of_datagrams(host: LocalHost, stack: Stack, steps: _Steps) -> None:
+    """Instances on one host may find each other where they hear datagrams."""
+    pids = {pid for process in stack.processes().values() for pid in process.pids()}
+    if ports := sorted(datagram_ports(host.files, pids)):
+        told = (
+            f"port {' and '.join(map(str, ports[:_MOST_CAUSES]))}; where it finds others of its kind there (clustering"
+        )
+        told += (
+            " by multicast), instances of a rotation join each other: switch that off, or give each a port of its own"
+        )
+        steps.tell(CheckStep("hears UDP", 0.0, told))
 
 
 def _study(own: OwnFile, file: Path) -> tuple[Study, list[Knob]]:

@@ -13,7 +13,7 @@ from leadline.host.base import PROC, Files
 from leadline.host.privilege import USERS
 from leadline.host.undo import CGROUP_PREFIX
 
-_LISTENS, _ESTABLISHED = "0A", "01"  # states in /proc/net/tcp, proc_pid_net(5)
+_LISTENS, _ESTABLISHED, _UNCONNECTED = "0A", "01", "07"  # states in /proc/net/tcp and udp, proc_pid_net(5)
 _CONNECTED = "03"  # SS_CONNECTED in /proc/net/unix
 _CHUNK = 1 << 16
 
@@ -167,7 +167,15 @@ def listens(files: Files, pids: Iterable[int], port: int) -> bool:
 
 def listening(files: Files, pids: Iterable[int], port: int | None = None) -> set[int]:
     """The ports that these processes listen on, or ``port`` alone if it is one of them."""
-    entries = _tcp(files, port, _LISTENS)
+    return _ports_of(files, pids, _sockets(files, port, _LISTENS))
+
+
+def datagram_ports(files: Files, pids: Iterable[int]) -> set[int]:
+    """The UDP ports at which these processes hear anybody."""
+    return _ports_of(files, pids, _sockets(files, None, _UNCONNECTED, "udp"))
+
+
+def _ports_of(files: Files, pids: Iterable[int], entries: list[list[str]]) -> set[int]:
     owners = {int(row[7]) for row in entries} & set(USERS)  # one tells where this root may not look at open files
     opened_files: set[str] = set()
     users: set[int] = set()
@@ -183,7 +191,7 @@ def listening(files: Files, pids: Iterable[int], port: int | None = None) -> set
 
 def listener(files: Files, port: int) -> int | None:
     """The process that listens on ``port``, the first of them; None where this user sees none."""
-    sockets = {f"socket:[{row[9]}]" for row in _tcp(files, port, _LISTENS)}
+    sockets = {f"socket:[{row[9]}]" for row in _sockets(files, port, _LISTENS)}
     if not sockets:
         return None
     pids = sorted(int(name) for name in files.names(PROC) if name.isdecimal())
@@ -192,7 +200,7 @@ def listener(files: Files, port: int) -> int | None:
 
 def established(files: Files, port: int) -> int:
     """TCP connections established with local ``port``: on the loopback, those that its listener accepted."""
-    return len(_tcp(files, port, _ESTABLISHED))
+    return len(_sockets(files, port, _ESTABLISHED))
 
 
 def opened(files: Files, address: str, port: int) -> int:
@@ -210,10 +218,11 @@ def connected(files: Files, socket: Path) -> int:
     return sum(len(row) == 8 and row[7] == str(socket) and row[5] == _CONNECTED for row in fields)
 
 
-def _tcp(files: Files, port: int | None, state: str) -> list[list[str]]:
+def _sockets(files: Files, port: int | None, state: str, kind: str = "tcp") -> list[list[str]]:
     """Fields of the sockets of a state, on ``port`` or on any (proc_net(5))."""
     suffix = "" if port is None else f":{port:04X}"
-    fields = (line.split(maxsplit=10) for table in ("tcp", "tcp6") for line in rows(files, f"{PROC}/net/{table}")[1:])
+    tables = (rows(files, f"{PROC}/net/{table}")[1:] for table in (kind, f"{kind}6"))
+    fields = (line.split(maxsplit=10) for table in tables for line in table)
     return [row for row in fields if row[1].endswith(suffix) and row[3] == state]
 
 

@@ -4,10 +4,12 @@ import sys
 from pathlib import Path
 
 APPLICATION = """
-import json, os, sys
+import json, os, socket, sys
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 size = int(next((word[7:] for word in sys.argv if word.startswith("--size=")), 4))
+discovery = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)  # as clusters have one
+discovery.bind(("127.0.0.1", 0))
 open("state.txt", "a").write("started\\nwait=%s\\n" % os.environ.get("WAIT", "250"))
 
 
