@@ -9,19 +9,16 @@ import shutil
 import subprocess
 import sys
 import threading
-import zipfile
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from witnesses import MATRIX, matrix
+from jvm_generators import JVM_GENERATORS, jars, jmeter, program
+from witnesses import matrix
 
 pytestmark = pytest.mark.stack
-
-JVM_GENERATORS = Path(__file__).parent / "generators"
-PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.9.0:copy-dependencies"
 
 SCRIPT = """
 import http from 'k6/http';
@@ -113,39 +110,12 @@ def test_oha_from_the_intended_start(server: tuple[str, dict[str, int]], tmp_pat
     assert found["generator"]["measured_from"] == "intended start"
 
 
-def jars(place: Path, profile: str, *words: str) -> Path:
-    """The folder of a generator's archives."""
-    if not MATRIX:
-        pytest.skip("JMeter and Gatling are fetched and run with LEADLINE_MATRIX=1; their readers have unit tests")
-    pom = JVM_GENERATORS / "pom.xml"
-    argv = ["mvn", "-B", "-q", "-f", str(pom), "-P", profile, PLUGIN, f"-DoutputDirectory={place}", *words]
-    subprocess.run(argv, check=True, timeout=300)
-    return place
-
-
-def program(path: Path, *argv: str) -> str:
-    """A program such as a distribution has; arguments follow."""
-    path.write_text(f'#!/bin/sh\nexec {" ".join(argv)} "$@"\n')
-    path.chmod(0o755)
-    return str(path)
-
-
+@matrix("JMeter is fetched; a study on Liberty is loaded by it")
 def test_jmeter_sample_by_sample(
     server: tuple[str, dict[str, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, seen = server
-    home = tmp_path / "jmeter"
-    for jar in list(jars(home / "lib", "jmeter").iterdir()):
-        if jar.name.startswith("ApacheJMeter_config"):
-            with zipfile.ZipFile(jar) as files:
-                files.extractall(home)
-        if jar.name.startswith("ApacheJMeter-"):
-            jar.rename(home / "bin.jar")
-        elif jar.name.startswith("ApacheJMeter_"):
-            (home / "lib" / "ext").mkdir(exist_ok=True)
-            jar.rename(home / "lib" / "ext" / jar.name)
-    (home / "bin.jar").rename(home / "bin" / "ApacheJMeter.jar")
-    program(home / "bin" / "jmeter", "java", "-XX:TieredStopAtLevel=1", "-jar", str(home / "bin" / "ApacheJMeter.jar"))
+    home = Path(jmeter(tmp_path / "jmeter")).parent.parent
     monkeypatch.setenv("PATH", str(home / "bin"), prepend=os.pathsep)
     found = load("jmeter", url, tmp_path / "out", str(JVM_GENERATORS / "twenty.jmx"))
     assert found["total"]["page"]["ok"] == seen["/jmeter"] == 20
@@ -154,6 +124,7 @@ def test_jmeter_sample_by_sample(
     assert (found["generator"]["model"], found["generator"]["measured_from"]) == ("closed", "send")
 
 
+@matrix("Gatling is fetched; its reader has unit tests")
 @pytest.mark.parametrize("version", ["3.11.5", "3.13.5"])
 def test_gatling_by_its_log_or_its_totals(
     server: tuple[str, dict[str, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str

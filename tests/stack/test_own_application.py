@@ -18,37 +18,10 @@ from witnesses import matrix
 
 pytestmark = pytest.mark.stack
 
-STUDY = f"""\
-study: shop-pool
-question: Is a pool of one connection enough for the shop?
-stack: {SHOP}/shop.stack.yaml
-workload: {{ users: 16, ramp_up: 4s, steady: 16s, ramp_down: 0s, timeout: 60s }}
-factors:
-  app.spring.datasource.hikari.maximum-pool-size: [10, 1]
-settings: {{ app.packing: 50ms, app.server.tomcat.threads.max: 50, jvm.heap: 256m }}
-design: {{ replicates: 1, sentinels: null, seed: 3, switchback: {{ slot: 4s, wash_out: 1s }} }}
-responses: [throughput, p90]
-"""
-
 
 @pytest.fixture(scope="module")
 def jar() -> Path:
     return built(SHOP, "shop.jar")
-
-
-def test_a_pool_of_one_is_found_in_the_shop(jar: Path, tmp_path: Path) -> None:
-    assert jar.is_file()
-    before = sources(SHOP)
-    (tmp_path / "pool.yaml").write_text(STUDY)
-    done = leadline("run", "pool.yaml", "--json", cwd=tmp_path)
-    assert done.returncode in (0, 4), done.stderr  # beside a busy neighbour a few slots may give no answer
-    (trial,) = json.loads(done.stdout)["trials"]
-    assert trial["state"] == "done", trial
-    assert {audit["name"]: audit["passed"] for audit in trial["audits"]}["purchases-are-counts"], trial["audits"]
-    assert all(audit["passed"] for audit in trial["audits"]), trial["audits"]
-    mean = {size: mean_throughput(trial, "app.spring.datasource.hikari.maximum-pool-size", size) for size in (1, 10)}
-    assert mean[10] > mean[1], mean  # an order holds its connection for 50 ms
-    assert sources(SHOP) == before
 
 
 QSTUDY = f"""\
@@ -90,14 +63,6 @@ def test_a_first_stack_file_is_written_from_the_jar(jar: Path, tmp_path: Path) -
     assert "catalogue: spring-boot\n" in text
     assert "# spring.datasource.url is jdbc:h2:./shop (application.properties:3 in shop.jar)" in text
     assert "database: none" in text
-
-
-def test_the_stack_file_passes_its_check(jar: Path, tmp_path: Path) -> None:
-    assert jar.is_file()
-    done = leadline("stack", "check", str(SHOP / "shop.stack.yaml"), cwd=tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert " failed " not in done.stdout
-    assert "change app.spring.datasource.hikari.maximum-pool-size: 10, 5 and back" in done.stdout
 
 
 FRONT = """\

@@ -1,4 +1,6 @@
-"""Services of a compose file in a real container engine: checked, varied, ended, also after `kill -9` of leadline."""
+"""Three services of a compose file, one of them no JVM, in a real container engine: from nothing to a checked stack,
+varied, ended, also after `kill -9` of leadline.
+"""
 
 import json
 import shutil
@@ -30,16 +32,20 @@ create table if not exists purchase (
 insert into item select x, 'item ' || x, 100, 1000000 from system_range(1, 1000)
   where not exists (select 1 from item);
 """
-# An H2 server keeps its data in a volume of the project; the shop finds it by its name.
+# Pages of busybox; an H2 server keeps its data in a volume of the project; the shop finds it by its name.
 COMPOSE = f"""\
 services:
   db:
     image: {IMAGE}
     command: java -Xmx64m -cp /lib/h2/h2.jar org.h2.tools.Server -tcp -tcpAllowOthers -ifNotExists -baseDir /data
     volumes: ["./h2:/lib/h2:ro", "data:/data"]
+  pages:
+    image: {IMAGE}
+    command: busybox httpd -f -p 8000 -h /pages
+    volumes: ["./h2:/pages:ro"]
   app:
     image: {IMAGE}
-    depends_on: [db]
+    depends_on: [db, pages]
     command:
       - java
       - -jar
@@ -51,13 +57,14 @@ services:
     ports: ["127.0.0.1:${{PORT}}:8080"]
 volumes: {{ data: {{}} }}
 """
-STACK = f"""\
-stack: shop
-compose: {{ file: compose.yaml, service: app, command: COMMAND }}
-environment: {{ PORT: "${{port}}" }}
+# What a stranger changes in the first stack file, and adds to it.
+EDITS = {
+    "service: app }": "service: app, command: COMMAND }",
+    "{ path: / }": "{ path: /items/1, says: { id: 1 } }",
+}
+MORE = f"""\
 artifact: shop.jar
 catalogue: spring-boot
-ready: {{ path: /items/1, says: {{ id: 1 }}, within: 3m }}
 scenario: {SHOP}/shop.scenario.yaml
 knobs:
   app.packing:
@@ -90,7 +97,8 @@ class Project:
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    jar, place = built(SHOP, "shop.jar"), tmp_path_factory.mktemp("compose")
+    jar, place = built(SHOP, "shop.jar"), tmp_path_factory.mktemp("compose") / "shop"
+    place.mkdir()
     ensure_agent(print)
     shutil.copy(jar, place / "shop.jar")
     (place / "h2").mkdir()
@@ -100,7 +108,13 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     for name, text in (("items.sql", ITEMS), ("compose.yaml", COMPOSE), ("study.yaml", STUDY)):
         (place / name).write_text(text)
     with engine(find_java_home()) as started, pytest.MonkeyPatch.context() as patch:
-        (place / "shop.stack.yaml").write_text(STACK.replace("COMMAND", started.compose))
+        done = leadline("stack", "init", "compose.yaml", "--out", "shop.stack.yaml", cwd=place)
+        assert done.returncode == 0, done.stderr
+        text = (place / "shop.stack.yaml").read_text()
+        for before, after in EDITS.items():
+            assert before in text
+            text = text.replace(before, after)
+        (place / "shop.stack.yaml").write_text(text.replace("COMMAND", started.compose) + MORE)
         for name, value in started.environment.items():
             patch.setenv(name, value)
         patch.setenv("LEADLINE_STATE", str(place / "state"))
@@ -114,8 +128,9 @@ def test_its_stack_file_passes_its_check(project: Project) -> None:
     assert project.engine.left() == []
 
 
+@pytest.mark.timeout(2400)  # two minutes on a quiet machine
 def test_its_pool_is_varied_and_each_trial_has_new_data(project: Project) -> None:
-    done = leadline("run", "study.yaml", "--json", cwd=project.directory)
+    done = leadline("run", "study.yaml", "--json", cwd=project.directory, timeout=1800)
     assert done.returncode in (0, 4), done.stderr  # what differs is not what is asked
     found = {}
     for trial in json.loads(done.stdout)["trials"]:
@@ -135,7 +150,7 @@ def test_kill_9_of_leadline_leaves_no_container(project: Project, tmp_path: Path
     with (tmp_path / "log").open("wb") as log:
         process = subprocess.Popen(argv, cwd=project.directory, stdout=log, stderr=log)
     try:
-        until(lambda: len(project.engine.docker("ps", "--quiet").split()) == 2, 120, "two containers")
+        until(lambda: len(project.engine.docker("ps", "--quiet").split()) == 3, 600, "three containers")
         assert [entry.target.rpartition("-")[0] for entry in state.journal.open_entries()] == [
             "compose project leadline-shop"
         ]
@@ -153,7 +168,7 @@ def test_an_image_that_is_not_there_is_told_and_nothing_is_left(project: Project
     (project.directory / "absent.yaml").write_text(COMPOSE.replace(IMAGE, "localhost:1/absent:1"))
     done = leadline("stack", "check", "absent.stack.yaml", cwd=project.directory)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "absent.stack.yaml:2: docker" in done.stdout
+    assert "absent.stack.yaml:4: docker" in done.stdout
     assert " up ended with exit code " in done.stdout
     assert "localhost:1" in done.stdout
     assert project.engine.left() == []

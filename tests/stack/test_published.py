@@ -1,5 +1,6 @@
-"""Published servers as they are: a jar of Jetty, a Spring Boot server, a message broker. Each comes from nothing to a
-checked stack and a first study of a planted mistake by the commands of docs/tutorials/own-application.md.
+"""Published servers as they are: a jar of Jetty, a Spring Boot server, a message broker, and a WAR on Open Liberty over
+its own server.xml. Each comes from nothing to a checked stack and a first study of a planted mistake by the commands of
+docs/tutorials/own-application.md; the study is ended by `kill -9`, put back, and goes on.
 """
 
 import json
@@ -14,7 +15,9 @@ from typing import Any
 
 import pytest
 from conftest import leadline
-from witnesses import until
+from jvm_generators import jmeter
+from own_examples import EXAMPLES, built
+from witnesses import matrix, until
 
 from leadline.model.errors import LeadlineError
 from leadline.stack.provision import Artefact, fetch
@@ -100,6 +103,23 @@ knobs:
     system_property: brokerconfig.journalBufferTimeout_NIO
     read_back: { jcmd: VM.system_properties, key: brokerconfig.journalBufferTimeout_NIO }
 """
+TRADES = """\
+<jmeterTestPlan version="1.2" properties="5.0"><hashTree>
+<TestPlan guiclass="TestPlanGui" testclass="TestPlan" testname="trades"/><hashTree>
+<ThreadGroup guiclass="ThreadGroupGui" testclass="ThreadGroup" testname="traders">
+<intProp name="ThreadGroup.num_threads">8</intProp><intProp name="ThreadGroup.ramp_time">0</intProp>
+<boolProp name="ThreadGroup.scheduler">true</boolProp>
+<stringProp name="ThreadGroup.duration">${__P(leadline.seconds)}</stringProp>
+<elementProp name="ThreadGroup.main_controller" elementType="LoopController" testclass="LoopController">
+<intProp name="LoopController.loops">-1</intProp></elementProp></ThreadGroup><hashTree>
+<HTTPSamplerProxy guiclass="HttpTestSampleGui" testclass="HTTPSamplerProxy" testname="trade">
+<stringProp name="HTTPSampler.domain">${__P(leadline.host)}</stringProp>
+<stringProp name="HTTPSampler.port">${__P(leadline.port)}</stringProp>
+<stringProp name="HTTPSampler.path">${__P(leadline.path)}/quote?id=1</stringProp>
+<stringProp name="HTTPSampler.method">POST</stringProp><boolProp name="HTTPSampler.use_keepalive">true</boolProp>
+<elementProp name="HTTPsampler.Arguments" elementType="Arguments"><collectionProp name="Arguments.arguments"/>
+</elementProp></HTTPSamplerProxy><hashTree/></hashTree></hashTree></hashTree></jmeterTestPlan>
+"""
 # Persistent messages by STOMP, each sent once the one before it is on the disk.
 SENDER = """\
 import json, socket, sys, time
@@ -128,10 +148,11 @@ while (start := time.time()) < end:
 class Published:
     """What a stranger writes for a server: ``files`` beside its jar or its start script, ``edits`` of lines of the
     first stack file and ``more`` lines, a study whose second level is the mistake. ``holds``: whatever else runs on
-    the machine, of ``figure`` (the response if absent) of trials at the first and the second level.
+    the machine, of ``figure`` (the response if absent) of trials at the first and the second level. ``sent``: what its
+    load writes, at whose first bytes the study is killed.
     """
 
-    artefact: Artefact
+    artefact: Artefact | None  # None: the WAR on Liberty
     files: Mapping[str, str]
     edits: Mapping[str, str]
     more: str
@@ -142,6 +163,7 @@ class Published:
     holds: Callable[[Sequence[float], Sequence[float]], bool]
     heap: str = ""  # where that is not the factor
     figure: Callable[[Mapping[str, Any]], float] | None = None
+    sent: str = ""
 
     def study(self) -> str:
         return f"""\
@@ -201,25 +223,47 @@ BROKER = Published(
     "p50",
     lambda _right, wrong: min(wrong) > 15,  # ms: a sender waits for the next write from the one before on
     "256m",
+    sent="lines.jsonl",
+)
+OF_DATABASE = {"driver": "driver", "url": "jdbc", "user": "user", "password": "password"}
+# A trade holds its connection for 50 ms.
+LIBERTY = Published(
+    None,
+    {"trades.jmx": TRADES},
+    {"path: / }": 'path: "/quote?id=1" }', "database: keep": "database: postgres"}
+    | {f'DB_{name.upper()}: ""': f'DB_{name.upper()}: "${{database.{word}}}"' for name, word in OF_DATABASE.items()},
+    'properties: { quotes.work: "50" }\n',
+    "generator: { name: jmeter, program: JMETER, script: trades.jmx }",
+    "server.datasource.max_connections",
+    (7, 1),
+    "throughput",
+    lambda _right, wrong: max(wrong) <= 1 / 0.05,
+    sent="jmeter.jtl",
 )
 
 
 def begun(published: Published, place: Path) -> None:
     """In ``place`` the stack file and the study of a server."""
+    home, artifact, words = place, place / "start.sh", []
     try:
-        home = fetch(published.artefact, print)
+        if published.artefact is not None:
+            home = fetch(published.artefact, print)
     except LeadlineError as error:
         pytest.skip(f"it is not in the Maven repositories that are reached: {error}")
     for name, text in published.files.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(text)
-    artifact = place / "start.sh"
-    if home.is_file():
+    if published.artefact is None:
+        artifact, words = place / "config", ["--server", "liberty"]
+        (artifact / "apps").mkdir(parents=True)
+        shutil.copy(built(EXAMPLES / "quotes", "quotes.war"), artifact / "apps")
+        shutil.copy(EXAMPLES / "quotes/src/main/liberty/config/server.xml", artifact)
+    elif home.is_file():
         artifact = place / home.name
         shutil.copy(home, artifact)
     else:
         artifact.chmod(0o755)
-    done = leadline("stack", "init", artifact.name, "--out", "first.stack.yaml", cwd=place)
+    done = leadline("stack", "init", artifact.name, *words, "--out", "first.stack.yaml", cwd=place)
     assert done.returncode == 0, done.stderr
     text = (place / "first.stack.yaml").read_text()
     for before, after in published.edits.items():
@@ -227,17 +271,31 @@ def begun(published: Published, place: Path) -> None:
         text = text.replace(before, after)
     text += published.more
     (place / "first.stack.yaml").write_text(text.replace("HOME", str(home / "apache-artemis-2.37.0")))
-    (place / "first.yaml").write_text(published.study())
+    study = published.study()
+    if "JMETER" in study:
+        study = study.replace("JMETER", jmeter(place / "jmeter"))
+    (place / "first.yaml").write_text(study)
 
 
-@pytest.mark.parametrize("published", [JETTY, SPRING, BROKER], ids=["jetty", "spring", "broker"])
+SERVERS = [
+    pytest.param(JETTY, id="jetty", marks=matrix("a server of threads is measured on Liberty, too")),
+    pytest.param(SPRING, id="spring"),
+    pytest.param(BROKER, id="broker"),
+    pytest.param(LIBERTY, id="liberty"),
+]
+
+
+@pytest.mark.timeout(2400)  # a minute or two on a quiet machine
+@pytest.mark.parametrize("published", SERVERS)
 def test_from_nothing_to_a_planted_mistake(published: Published, tmp_path: Path) -> None:
     begun(published, tmp_path)
     files = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
-    done = leadline("stack", "check", "first.stack.yaml", cwd=tmp_path)
+    done = leadline("stack", "check", "first.stack.yaml", cwd=tmp_path, timeout=900)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "a study can run on it"), done.stdout + done.stderr
     assert done.stdout.count("not read") <= 1, done.stdout
-    done = leadline("run", "first.yaml", "--json", cwd=tmp_path)
+    if published.sent:
+        killed(tmp_path, published.sent)
+    done = leadline("run", "first.yaml", "--json", cwd=tmp_path, timeout=1800)
     assert done.returncode in (0, 4), done.stderr  # what differs may be lost beside a busy neighbour
     document = json.loads(done.stdout)
     figures: dict[int, list[float]] = {}
@@ -255,24 +313,24 @@ def test_from_nothing_to_a_planted_mistake(published: Published, tmp_path: Path)
     (effect,) = [effect for each in document["analysis"]["responses"] for effect in each["effects"]]
     assert effect["verdict"] in ("worse", "undetermined", *(() if wrong else ("failed",))), (effect, figures)
     print(effect["verdict"], figures)
-    assert done.stderr.count("no series of its pools") == 1
+    assert done.stderr.count("no series of its pools") == (published is not LIBERTY)
     assert {path: path.read_bytes() for path in files} == files
     nothing_is_left(tmp_path)
 
 
-def test_a_broker_is_ended_and_put_back_after_kill_9_of_leadline(tmp_path: Path) -> None:
-    begun(BROKER, tmp_path)
+def killed(place: Path, sent: str) -> None:
+    """A study of ``place``, by `kill -9` of leadline once its load is under way, and put back."""
     argv = [sys.executable, "-m", "leadline.cli", "run", "first.yaml"]
-    run = subprocess.Popen(argv, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    run = subprocess.Popen(argv, cwd=place, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        sent = tmp_path / "lab/trials/1/attempt-1/driver/raw/lines.jsonl"
-        until(lambda: sent.is_file() and sent.stat().st_size > 0, 240, "messages are sent")
+        log = place / "lab/trials/1/attempt-1/driver/raw" / sent
+        until(lambda: log.is_file() and log.stat().st_size > 0, 600, "it is loaded")
     finally:
         run.kill()
         run.wait()
-    restored = leadline("restore", cwd=tmp_path)
+    restored = leadline("restore", cwd=place)
     assert restored.returncode == 0, restored.stderr
-    nothing_is_left(tmp_path)
+    nothing_is_left(place)
 
 
 def nothing_is_left(place: Path) -> None:
