@@ -174,13 +174,10 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
                 steps.told = f"after {services}" if services else ""
             running = system.owners()[0]
             assert isinstance(running, Stack)
-            _tell_of_datagrams(host, running, steps)
             _read_knobs(knobs, levels, running, stack, steps)
-            _read_host(host, stack, steps)
-            there = [knob for knob in live if _is_read(running, knob)]
-            changes = Changes(running, [*there, *(knob for knob in live if knob not in there)])
-            seconds = _LOADED + len(there) if stack.content.scenario is not None else 0.0
-            counts = _load(system, directory, seconds, changes, steps)
+            _read_host(host, stack, running, steps)
+            changes = Changes(running, live)
+            counts = _load(system, directory, changes.seconds * (stack.content.scenario is not None), changes, steps)
             if stack.content.audits:
                 with steps.step("audits") as step:
                     failed = [
@@ -244,7 +241,8 @@ def _counted(number: int, what: str, more: str = "") -> str:
     return f"{number} {what}{'' if number == 1 else 's'}{more}"
 
 
-def _read_host(host: LocalHost, own: OwnFile, steps: _Steps) -> None:
+def _read_host(host: LocalHost, own: OwnFile, stack: Stack, steps: _Steps) -> None:
+    _tell_of_datagrams(host, stack, steps)
     for name in own.content.host_knobs:
         with steps.step(f"read {name}") as step:
             if why := host.writable(name):
@@ -300,6 +298,9 @@ class Changes:
     errors: int = 0  # of the driver, when it was last heard
 
     def __post_init__(self) -> None:
+        there = [knob for knob in self.knobs if _is_read(self.stack, knob)]
+        self.seconds = _LOADED + len(there)  # of its load
+        self.knobs = [*there, *(knob for knob in self.knobs if knob not in there)]
         self._start = {_plain(line) for line in self.stack.server.words().splitlines()} - {""}
 
     def __call__(self, second: LoadSecond) -> None:
