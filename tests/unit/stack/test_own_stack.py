@@ -412,6 +412,7 @@ def test_a_check_sets_a_live_knob_to_another_level_and_back(
     changes = Changes(Live(how), [replace(knob, name="app.absent"), knob])  # type: ignore[arg-type]
     changes(LoadSecond(1.0, "steady", 9.0, 1.0, 0))  # the absent one takes no second of it
     assert (len(changes.done), changes.seconds) == (1, 3)
+    changes.rest()
     assert changes.absent == {"app.absent": "app.absent cannot be read: no such bean"}
     (step,) = changes.done
     assert (step.name, step.wrong[: len(wrong)]) == ("change app.pool", wrong)
