@@ -1,6 +1,7 @@
 """Recorded rotations by this analysis and by R's lme4, interval by interval: docs/evidence/reference-values.md.
 
 python bench/statistics/lme4.py LAB
+python bench/statistics/lme4.py --simulated STUDIES
 
 Needs R with lmerTest (Debian: r-cran-lmertest). There: the logarithm of each response; levels, their pairs and numbers
 of blocks fixed; instances, and each factor's effect in an instance, random; Satterthwaite's degrees of freedom.
@@ -13,7 +14,7 @@ import io
 import math
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -22,8 +23,10 @@ import numpy as np
 from scipy import stats
 
 import leadline
+from bench.statistics.components import SOURCES, observations, plan_of
 from leadline.analysis.study import analyse
-from leadline.model.record import StudyRecord
+from leadline.model.plan import Plan
+from leadline.model.result import Observation
 
 MODEL = """\
 suppressMessages(library(lmerTest))
@@ -45,29 +48,29 @@ FEWEST = 40  # slots of a rotation that is compared
 Row = tuple[str, float, float, float, float, float, float]  # factor; ours and theirs: estimate, low, high (logarithms)
 
 
-def rows_of(record: StudyRecord, factors: list[str], responses: list[str]) -> str:
+def rows_of(plan: Plan, slots: Sequence[Observation], factors: list[str], responses: list[str]) -> str:
     """One line a slot; factors are -1/2 or 1/2, so that an effect is the mean over levels of the others."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(["trial", "block", *(f"x{at}" for at in range(len(factors))), *(f"y{name}" for name in responses)])
-    for row in record.observations():
+    for row in slots:
         if row.failure is None and row.responses:
-            levels = [0.5 - (row.treatment[name] == record.plan.baseline[name]) for name in factors]
+            levels = [0.5 - (row.treatment[name] == plan.baseline[name]) for name in factors]
             writer.writerow([row.trial, row.block, *levels, *(math.log(row.responses[name]) for name in responses)])
     return out.getvalue()
 
 
-def compared(record: StudyRecord, responses: list[str]) -> Iterator[tuple[str, Row]]:
+def compared(plan: Plan, slots: Sequence[Observation], responses: list[str]) -> Iterator[tuple[str, Row]]:
     """Response, and the effect of each factor's only level."""
-    factors = [factor.name for factor in record.plan.factors]
-    table = rows_of(record, factors, responses)
+    factors = [factor.name for factor in plan.factors]
+    table = rows_of(plan, slots, factors, responses)
     done = subprocess.run(["Rscript", "-e", MODEL], input=table, capture_output=True, text=True, check=True)
     theirs = {}
     for line in done.stdout.splitlines():
         response, number, estimate, error, degrees = line.split()
         reach = float(stats.t.ppf(0.975, float(degrees))) * float(error)
         theirs[response, factors[int(number)]] = (float(estimate), float(estimate) - reach, float(estimate) + reach)
-    for analysis in analyse(record.plan, record.observations(), responses).responses:
+    for analysis in analyse(plan, slots, responses).responses:
         for effect in analysis.effects:
             if effect.percent is not None and effect.interval is not None:
                 ours = (effect.percent, effect.interval.low, effect.interval.high)
@@ -75,26 +78,50 @@ def compared(record: StudyRecord, responses: list[str]) -> Iterator[tuple[str, R
                 yield analysis.response, (effect.factor, middle, low, high, *theirs[analysis.response, effect.factor])
 
 
-def main() -> None:
-    responses = ["cpu_per_transaction", "p50", "throughput"]
-    found: dict[tuple[str, str], list[Row]] = {}
-    for study in leadline.load_lab(Path(sys.argv[1])).studies():
-        if sum(bool(row.responses) for row in study.record.observations()) < FEWEST:
-            continue
-        for response, row in compared(study.record, responses):
-            found.setdefault((response, row[0]), []).append(row)
-            ours, theirs = ([f"{100 * math.expm1(one):+.1f}" for one in part] for part in (row[1:4], row[4:]))
-            print(study.record.study.study, response, row[0], *ours, "|", *theirs)
-    print("\n| response | effect | studies | estimates apart, of a width | ours as wide | zero: they agree |")
-    print("| --- | --- | ---: | ---: | --- | ---: |")
+def table(found: dict[tuple[str, str], list[Row]], truth: dict[str, float]) -> None:
+    """``truth``: logarithms of effects that are known."""
+    print("\n| response | effect | studies | estimates apart, of a width | ours as wide | zero: they agree | hold |")
+    print("| --- | --- | ---: | ---: | --- | ---: | --- |")
     for (response, factor), rows in found.items():
         figures = np.array([row[1:] for row in rows])
         widths = (figures[:, 2] - figures[:, 1]) / (figures[:, 5] - figures[:, 4])
         apart = np.abs(figures[:, 0] - figures[:, 3]) / (figures[:, 5] - figures[:, 4])
-        zero = (figures[:, 1] <= 0) & (figures[:, 2] >= 0), (figures[:, 4] <= 0) & (figures[:, 5] >= 0)
+        ours, theirs = ((figures[:, at] <= 0) & (figures[:, at + 1] >= 0) for at in (1, 4))
         low, middle, high = np.quantile(widths, (0, 0.5, 1))
-        cells = [f"{apart.max():.2f}", f"{middle:.2f} ({low:.2f} to {high:.2f})", f"{np.sum(zero[0] == zero[1])}"]
+        true = truth.get(factor, math.nan)
+        hold = [np.mean((figures[:, at] <= true) & (figures[:, at + 1] >= true)) for at in (1, 4)]
+        cells = [f"{apart.max():.2f}", f"{middle:.2f} ({low:.2f} to {high:.2f})", f"{np.sum(ours == theirs)}"]
+        cells += [f"{hold[0]:.2f}; {hold[1]:.2f}" if truth else ""]
         print(f"| {response} | {factor} | {len(rows)} | {' | '.join(cells)} |")
+
+
+def simulated(studies: int) -> None:
+    plan, gains = plan_of("rotation of 8"), [0.0, 0.02, 0.05]
+    truth = {factor.name: gain for factor, gain in zip(plan.factors, gains, strict=True)}
+    for source in ("noise alone", "effect by 4 %", "AR(1) of 0.6"):
+        found: dict[tuple[str, str], list[Row]] = {}
+        for seed in range(studies):
+            slots = observations(plan, SOURCES[source], seed, gains)
+            for _, row in compared(plan, slots, ["throughput"]):
+                found.setdefault((source, row[0]), []).append(row)
+        table(found, truth)
+
+
+def main() -> None:
+    if sys.argv[1] == "--simulated":
+        simulated(int(sys.argv[2]))
+        return
+    responses = ["cpu_per_transaction", "p50", "throughput"]
+    found: dict[tuple[str, str], list[Row]] = {}
+    for study in leadline.load_lab(Path(sys.argv[1])).studies():
+        plan, slots = study.record.plan, study.record.observations()
+        if sum(bool(row.responses) for row in slots) < FEWEST:
+            continue
+        for response, row in compared(plan, slots, responses):
+            found.setdefault((response, row[0]), []).append(row)
+            ours, theirs = ([f"{100 * math.expm1(one):+.1f}" for one in part] for part in (row[1:4], row[4:]))
+            print(study.record.study.study, response, row[0], *ours, "|", *theirs)
+    table(found, {})
 
 
 if __name__ == "__main__":
