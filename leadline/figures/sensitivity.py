@@ -124,7 +124,7 @@ def _draws(parts: Sequence[Part], rng: np.random.Generator) -> tuple[Floats, Flo
         centred = part.means - part.means.mean()
         scatter = part.scatter - part.scatter.mean(axis=0)
         values, vectors = np.linalg.eigh(scatter @ scatter.T)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))
+        root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T  # the only symmetric one: alike on every CPU
         sigma = part.sigma * np.sqrt(part.df / rng.chisquare(part.df, DRAWS))
         errors = (rng.standard_normal((DRAWS, count)) @ root.T) * sigma[:, None]
         squares[number] = float(centred @ centred) / (count - 1)

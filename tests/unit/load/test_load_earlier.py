@@ -89,8 +89,6 @@ def everything(out: Path) -> dict[str, str]:
     [
         "summary.json",
         "response.hlog",
-        "step-01-1/summary.json",
-        "confirm-12-2/seconds.csv",
         "drivers/far/blocked.hlog",
         "raw/started",
     ],
@@ -106,7 +104,7 @@ def test_any_result_is_in_the_way(tmp_path: Path, start: Callable[..., None], fi
 
 def test_other_files_are_not_in_the_way_and_stay(tmp_path: Path) -> None:
     mine = ("notes.txt", "step-by-step/notes.txt", "raw/data.csv", "drivers/far/notes.txt", "logs/keeper.log")
-    for file in (*mine, "drivers/far/summary.json", "drivers/near/steady.hlog", "step-01-1/driver.csv"):
+    for file in (*mine, "drivers/far/summary.json", "drivers/near/steady.hlog"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text("")
     with pytest.raises(UsageError, match=r"drivers/far/summary\.json"):

@@ -257,7 +257,7 @@ def test_the_shells_java_variables_do_not_reach_the_server(
     assert spec.argv[0] == "env"
     for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"):
         assert spec.argv[spec.argv.index(name) - 1] == "-u"
-    assert (spec.name, spec.cpus, spec.memory) == ("server", "1", 2**30)
+    assert (spec.name, spec.cpus, spec.limits) == ("server", "1", {"memory": 2**30})
     assert spec.output == context.artefacts / "server.log"
 
 
