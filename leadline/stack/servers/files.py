@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from leadline.stack.deployment import Deployment
@@ -31,6 +32,7 @@ _PORT_TAKEN = re.compile(
 )
 _MEMORY = re.compile(r"\bOutOfMemoryError\b|insufficient memory for the Java Runtime")
 _WIDTH = 400
+_LONGEST = 1 << 16  # characters that are looked at as one line
 
 
 def out_of_memory(directory: Path) -> str:
@@ -39,7 +41,8 @@ def out_of_memory(directory: Path) -> str:
     """
     for log in sorted(directory.rglob("*.log")):
         if log.is_file() and not log.name.startswith("driver"):
-            with log.open(errors="replace") as lines:
+            with log.open(errors="replace") as stream:
+                lines = iter(partial(stream.readline, _LONGEST), "")
                 line = next((line for line in lines if _MEMORY.search(line)), "")
             if line:
                 return f"{log.name}: {line.strip()[:_WIDTH]}"
