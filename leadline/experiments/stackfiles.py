@@ -206,16 +206,14 @@ def check(file: Path, lab: Path, on_step: OnStep, message: Callable[[str], None]
 
 
 def _tell_of_datagrams(host: LocalHost, stack: Stack, steps: _Steps) -> None:
-    """Instances on one host may find each other where they hear datagrams."""
+    """Instances on one host may find each other where they receive datagrams."""
     pids = {pid for process in stack.processes().values() for pid in process.pids()}
     if ports := sorted(datagram_ports(host.files, pids)):
         told = (
-            f"port {' and '.join(map(str, ports[:_MOST_CAUSES]))}; where it finds others of its kind there (clustering"
+            f"port {' and '.join(map(str, ports[:_MOST_CAUSES]))}; where it finds others of its kind there (clustering "
+            "by multicast), instances of a rotation join each other: switch that off, or give each a port of its own"
         )
-        told += (
-            " by multicast), instances of a rotation join each other: switch that off, or give each a port of its own"
-        )
-        steps.tell(CheckStep("hears UDP", 0.0, told))
+        steps.tell(CheckStep("listens on UDP", 0.0, told))
 
 
 def _study(own: OwnFile, file: Path) -> tuple[Study, list[Knob]]:

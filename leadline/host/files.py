@@ -171,7 +171,7 @@ def listening(files: Files, pids: Iterable[int], port: int | None = None) -> set
 
 
 def datagram_ports(files: Files, pids: Iterable[int]) -> set[int]:
-    """The UDP ports at which these processes hear anybody."""
+    """The UDP ports at which these processes receive datagrams of anybody."""
     return _ports_of(files, pids, _sockets(files, None, _UNCONNECTED, "udp"))
 
 
@@ -236,12 +236,15 @@ def _open_files(files: Files, pid: int) -> set[str]:
     return open_files
 
 
-def variable(files: Files, pids: Iterable[int], name: str) -> str:
-    """An environment variable of the newest process that has it, which has what a start script adds. Raises
-    LookupError.
+def variable(files: Files, pids: Iterable[int], name: str, otherwise: str | None = None) -> str:
+    """An environment variable of the newest process that has it, which has what a start script adds; ``otherwise``
+    where none has it. Raises LookupError.
     """
-    for content in files.read_many(f"/proc/{pid}/environ" for pid in sorted(pids, reverse=True)).values():
+    contents = files.read_many(f"/proc/{pid}/environ" for pid in sorted(pids, reverse=True))
+    for content in contents.values():
         for entry in content.decode(errors="replace").split("\0"):
             if entry.startswith(f"{name}="):
                 return entry.partition("=")[2]
+    if contents and otherwise is not None:
+        return otherwise
     raise LookupError(f"none of its processes has the variable {name}")

@@ -261,9 +261,10 @@ def options(
 
 
 def environment(settings: Mapping[str, Level]) -> dict[str, str]:
-    """Variables of the JVM's process for these levels."""
-    arenas = settings.get(MALLOC_ARENAS.name, 0)
-    return {_ARENAS: str(arenas)} if arenas else {}
+    """Variables of the JVM's process for these levels. 0, which is below what glibc takes, stands in the place of a
+    number that leadline's own environment may have.
+    """
+    return {_ARENAS: str(settings[MALLOC_ARENAS.name])} if MALLOC_ARENAS.name in settings else {}
 
 
 def _flag_option(name: str, level_: Level) -> str:
@@ -358,11 +359,9 @@ def level(name: str, flags: Mapping[str, str], files: Files, pid: int) -> Level:
         return large_pages.found(flags, files, pid)
     if name == MALLOC_ARENAS.name:
         try:
-            return int(variable(files, [pid], _ARENAS))
+            return int(variable(files, [pid], _ARENAS, "0"))
         except ValueError as error:
             raise LookupError(f"{name}: {error}") from error
-        except LookupError:
-            return 0
     if name == COLLECTOR.name:
         return _collector(flags)
     if name in ONLY_WITH and (collector := _collector(flags)) not in ONLY_WITH[name]:

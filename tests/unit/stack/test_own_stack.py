@@ -328,7 +328,9 @@ def test_a_check_starts_it_once_and_tells_every_step(
     steps: list[CheckStep] = []
     assert not check(stack_file, tmp_path / "lab", steps.append, lambda _: None)
     told = {step.name: step.wrong or step.told for step in steps}
-    assert re.match(r"port \d+; where it finds others .* instances of a rotation join each other", told["hears UDP"])
+    assert re.match(
+        r"port \d+; where it finds others .* instances of a rotation join each other", told["listens on UDP"]
+    )
     assert told["read app.size"] == "4"
     assert told["read app.wait"] == "250ms"
     assert told["load"] == "none: the stack file names no scenario"

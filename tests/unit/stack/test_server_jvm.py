@@ -1,6 +1,7 @@
 """The JVM's knobs: options for levels, levels from flags."""
 
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,19 @@ def test_levels_are_read_from_the_flags() -> None:
         jvm.level("jvm.collector", {}, LocalFiles(), 0)
     with pytest.raises(LookupError, match=r"jvm.nonsense is not a knob of the JVM"):
         jvm.level("jvm.nonsense", FLAGS, LocalFiles(), 0)
+
+
+def test_arenas_are_those_of_the_level_and_not_those_of_who_started_leadline() -> None:
+    assert jvm.environment({}) == {}
+    for level in (0, 2):
+        environment = {**os.environ, "MALLOC_ARENA_MAX": "7", **jvm.environment({"jvm.malloc_arenas": level})}
+        with subprocess.Popen(["sleep", "60"], env=environment) as process:
+            try:
+                assert jvm.level("jvm.malloc_arenas", {}, LocalFiles(), process.pid) == level
+            finally:
+                process.kill()
+    with pytest.raises(LookupError):  # of no process nothing is known
+        jvm.level("jvm.malloc_arenas", {}, LocalFiles(), process.pid)
 
 
 def test_the_collectors_log_is_not_rotated_and_its_path_is_quoted_where_needed() -> None:
