@@ -110,7 +110,7 @@ def _loads(record: StudyRecord, factor: str, responses: Sequence[str]) -> tuple[
     """Ascending: every load, and of each response the least and the greatest of its good trials."""
     trials: dict[Level, list[TrialRecord]] = {}
     for trial in record.trials:
-        if trial.failure is not None or trial.responses:
+        if not trial.is_left and (trial.failure is not None or trial.responses):
             trials.setdefault(trial.planned.treatment[factor], []).append(trial)
     rows = []
     for level, trials_of_level in sorted(trials.items(), key=lambda item: float(item[0])):

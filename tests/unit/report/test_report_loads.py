@@ -66,6 +66,13 @@ def test_a_failed_trial_is_counted_and_is_no_figure(record: StudyRecord) -> None
     assert "to" not in rows["load.users = 80 (1 of 2 failed)"][0]
 
 
+def test_an_interrupted_trial_is_not_called_failed(record: StudyRecord) -> None:
+    first = next(trial for trial in record.trials if trial.planned.treatment["load.users"] == 80)
+    cut = replace(first, failure=FailureClass.INTERRUPTED, responses={})
+    rows = shown(replace(record, trials=tuple(cut if one.id == first.id else one for one in record.trials)))
+    assert "to" not in rows["load.users = 80"][0]
+
+
 def test_no_load_is_called_better_than_another(record: StudyRecord) -> None:
     console = Console(width=200, record=True, file=StringIO())
     console.print(table(record, analysis_of(record)))
