@@ -143,7 +143,7 @@ class AttemptStore(Database):
                 self.alone(connection)
                 values = [{"trial_id": trial_id, "attempt": attempt, **row} for row in rows]
                 add_rows(connection, t.artefacts, values)
-        self.send(files)
+                self.send(files)  # what was swept meanwhile: who reads a row finds its content
 
     def send(self, files: Mapping[str, Path]) -> None:
         """Files by their digests to the place of the lab's files, where it has one. Raises as ``add_artefacts``."""

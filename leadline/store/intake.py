@@ -72,7 +72,7 @@ def take_block(store: Store, *directories: Path, token: str = "") -> int:
             _insert(connection, bundle, here, {"token": token})
         with reading(f"the bundle {bundles[0].directory}"):
             store.trials(connection, claim.study_id, here)
-    store.send(files)
+        store.send(files)
     return sum(len(bundle.contents.trials) for bundle in bundles)
 
 
@@ -128,7 +128,7 @@ def _take_all(store: Store, study_id: int, bundle: Bundle) -> None:
         for block in bundle.contents.blocks:
             lost = {"state": BlockState.LOST} if block["state"] == BlockState.RUNNING else {}
             connection.execute(insert(t.blocks).values({**block, **lost, "study_id": study_id}))
-    store.send(files)
+        store.send(files)
 
 
 def _send(store: Store, bundle: Bundle) -> dict[str, Path]:

@@ -62,6 +62,7 @@ LEVELS: dict[str, Level] = {
     "jvm.young_ratio": 3,
     "jvm.thread_stack": 512 * 1024,
     "jvm.pre_touch": True,
+    "jvm.malloc_arenas": 3,
 }
 # Read back in test_jvm_knobs: no collector has all of these, and a young generation has a size or a ratio.
 OTHER_COLLECTORS = {

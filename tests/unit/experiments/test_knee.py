@@ -100,29 +100,27 @@ def test_what_cannot_be_searched_is_refused(guide: Path, words: tuple[str, ...],
 
 
 def test_a_server_that_already_runs_is_searched_by_the_guides_study(guide: Path) -> None:
-    (guide / "shop.scenario.yaml").write_text(LIMITED)
     found = document("staging.yaml", "--simulate", "truth.yaml", *SHORT)
     assert found["limits"][0]["highest"] > 500
     study = find_study("staging.yaml").study
-    assert (study.stack.title, study.responses[-1]) == ("the server at https://staging.example/shop", "p99")
+    assert (study.stack.title, study.responses[-1]) == ("the server at https://staging.example/brokerage", "p99")
     assert Command("run").document("staging.yaml", "--dry-run")["downloads"] == []
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("https://staging.example/shop", "staging.example", "write the address of a server, such as http://"),
-        ("/shop }", "/shop, server: tomcat }", "url names a server that runs already"),
-        ("/shop }", "/shop, host: ssh:far }", "which is loaded as it is; leave host out"),
+        ("https://staging.example/brokerage", "staging.example", "write the address of a server, such as http://"),
+        ("/brokerage }", "/brokerage, server: tomcat }", "url names a server that runs already"),
+        ("/brokerage }", "/brokerage, host: ssh:far }", "which is loaded as it is; leave host out"),
         ("5000] }", "5000], jvm.heap: [1g, 2g] }", "leadline sets nothing of the server at stack.url"),
         ("limits:", "profile: light\nlimits:", "this study starts none"),
         ("limits:", "placement: { server_cpus: '0' }\nlimits:", "does not move or limit the server at stack.url"),
         ("limits:", "design: { rotation: {} }\nlimits:", "the server at stack.url is not started: leave rotation out"),
-        ("scenario: shop.scenario.yaml, ", "", "staging.yaml:4: no scenario for https://staging.example/shop: write"),
+        ("scenario: brokerage-classic, ", "", "staging.yaml:4: no scenario for https://staging.example/brokerage: write"),
     ],
 )
 def test_what_a_server_that_already_runs_cannot_be_asked(guide: Path, old: str, new: str, said: str) -> None:
-    (guide / "shop.scenario.yaml").write_text(LIMITED)
     text = (guide / "staging.yaml").read_text()
     assert old in text
     (guide / "staging.yaml").write_text(text.replace(old, new))
@@ -130,7 +128,6 @@ def test_what_a_server_that_already_runs_cannot_be_asked(guide: Path, old: str, 
 
 
 def test_one_that_runs_already_takes_no_soak_and_is_not_started(guide: Path) -> None:
-    (guide / "shop.scenario.yaml").write_text(LIMITED)
     assert "a soak needs a stack that it starts" in Command("soak").refused("staging.yaml", "--for", "1h")
     assert "runs already: leadline starts nothing" in Command("up").refused("staging.yaml")
 

@@ -4,6 +4,7 @@ study that has them.
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -182,6 +183,26 @@ def test_two_that_fetch_at_once_have_whole_files(store: Store) -> None:
         together(lambda: bring(Store(store.directory), number), 4)
         assert read_back(store, number) == before
         assert not list((store.directory / "trials").glob("*/.attempt-*"))
+
+
+def test_who_sees_a_row_finds_its_content(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where it was swept between the first sending and the row."""
+    put, sent = Artefacts.put, []
+
+    def swept(place: Artefacts, files: Mapping[str, Path]) -> int:
+        if len(sent) % 2:
+            shutil.copytree(store.directory, tmp_path / f"reader-{len(sent)}", ignore=shutil.ignore_patterns("trials"))
+            bring(Store(tmp_path / f"reader-{len(sent)}"), 1)
+        sent.append(put(place, files))
+        if len(sent) % 2:
+            assert sweep(store) > 0, "no row has it yet"
+        return sent[-1]
+
+    monkeypatch.setattr(Artefacts, "put", swept)
+    number = add(store, "first")
+    assert len(sent) == 2 * TRIALS
+    shutil.rmtree(store.directory / "trials")
+    assert bring(store, number) == TRIALS
 
 
 def test_two_run_and_a_third_reads_and_sweeps(store: Store, tmp_path: Path) -> None:
