@@ -117,7 +117,11 @@ def test_a_server_that_already_runs_is_searched_by_the_guides_study(guide: Path)
         ("limits:", "profile: light\nlimits:", "this study starts none"),
         ("limits:", "placement: { server_cpus: '0' }\nlimits:", "does not move or limit the server at stack.url"),
         ("limits:", "design: { rotation: {} }\nlimits:", "the server at stack.url is not started: leave rotation out"),
-        ("scenario: brokerage-classic, ", "", "staging.yaml:4: no scenario for https://staging.example/brokerage: write"),
+        (
+            "scenario: brokerage-classic, ",
+            "",
+            "staging.yaml:4: no scenario for https://staging.example/brokerage: write",
+        ),
     ],
 )
 def test_what_a_server_that_already_runs_cannot_be_asked(guide: Path, old: str, new: str, said: str) -> None:
