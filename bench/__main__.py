@@ -12,7 +12,6 @@ SCRIPTS = {
     "driver": ["driver/run.py"],
     "observers": ["observers/cost.py"],
     "coverage": ["statistics/coverage.py", "100"],
-    "power": ["statistics/power.py", "--only", "D-optimal, every"],
     "claims": ["claims", "--blocks", "2000"],  # a module of this package
     "outcomes": ["outcomes", "200", "200"],
     "gc": ["gc/run.py", "--mb", "10", "--rounds", "3", "--only", "25 "],

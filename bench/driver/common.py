@@ -189,10 +189,8 @@ class Lengths:
     full: float = 2.5
     full_window: tuple[float, float] = (0.7, 2.3)
     least: int = 4  # whole seconds
-    rates: float = 6.0
-    rates_window: tuple[float, float] = (1.5, 5.5)
     frozen: float = 2.0  # a multiple of the time from freeze to freeze
     idle: int = 10_000
 
 
-SHORT = Lengths(1, 1.0, 0.5, 2.0, (0.3, 1.6), 2, 2.0, (0.3, 1.6), 1.0, (0.2, 0.8), 1, 3.0, (0.5, 2.5), 2.0, 500)
+SHORT = Lengths(1, 1.0, 0.5, 2.0, (0.3, 1.6), 2, 2.0, (0.3, 1.6), 1.0, (0.2, 0.8), 1, 2.0, 500)

@@ -16,7 +16,6 @@ import time
 
 import accuracy
 import plain
-import rates
 import sessions
 from common import ROOT, SHORT, Lengths, Part, Unfit, Verdicts, on_targets_cpu
 
@@ -27,7 +26,6 @@ PARTS: dict[str, tuple[str, Part]] = {
     "sessions": ("Sessions with connections of their own", sessions.compare_own),
     "shared-awake": ("Sessions over shared connections, CPUs awake", sessions.compare_shared_awake),
     "sessions-awake": ("Sessions with connections of their own, CPUs awake", sessions.compare_own_awake),
-    "rates": ("Sessions at several rates", rates.compare),
     "start": ("From start to first request", sessions.compare_start),
     "memory": ("Memory of idle sessions", sessions.compare_memory),
     "rate": ("Plain requests at an equal rate", plain.compare_rate),

@@ -1,1 +1,0 @@
-"""Virtual time beside real time: `python -m bench.virtual NAME`."""
