@@ -13,6 +13,8 @@ from pathlib import Path
 from leadline.host import privilege
 from leadline.model.errors import UsageError
 
+_PATIENCE = 120.0  # seconds for a JVM to say its version beside whatever else runs
+
 
 @dataclass(frozen=True)
 class JavaHome:
@@ -51,9 +53,9 @@ def _version(home: Path) -> str:
 def java_says(home: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """What ``java OPTIONS -version`` prints. Raises OSError, TimeoutError among them, UsageError."""
     try:
-        return privilege.run([str(home / "bin" / "java"), *options, "-version"], [home], timeout=30)
+        return privilege.run([str(home / "bin" / "java"), *options, "-version"], [home], timeout=_PATIENCE)
     except subprocess.TimeoutExpired as error:
-        raise TimeoutError(f"{home} does not answer within 30 s") from error
+        raise TimeoutError(f"{home} does not answer within {_PATIENCE:g} s") from error
 
 
 def java_homes(folder: Path = Path("/usr/lib/jvm")) -> list[JavaHome]:

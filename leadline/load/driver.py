@@ -21,7 +21,7 @@ from leadline.model.drivers import DriverHost, shares
 from leadline.model.errors import LeadlineError, UsageError, did_you_mean, quoted, shortened
 from leadline.model.workload import Workload
 
-_TIMEOUT = 20.0  # seconds; it reads the files of the scenario, a recording too
+_TIMEOUT = 120.0  # seconds; it reads the files of the scenario, a recording too, beside whatever else runs
 _NOWHERE = "http://127.0.0.1:9"  # nothing is sent there
 
 

@@ -146,7 +146,7 @@ class WebServer(Started[FrontContext]):
     def asked(self, argv: Sequence[str]) -> Completed:
         """What its program says, asked as the user that it runs as. Raises OSError."""
         context, pid = self.context, self.process.pid
-        return context.host.run(argv, pid, self.reads(context), cwd=context.directory, timeout=10)
+        return context.host.run(argv, pid, self.reads(context), cwd=context.directory, timeout=60)
 
     # -- the service
 

@@ -246,7 +246,7 @@ def _loads(binary: Path, wanted: Sequence[str]) -> list[str]:
 @cache
 def _said(binary: Path, option: str) -> str:
     try:
-        done = here.alone([str(binary), option], reads=[binary.resolve().parent.parent], timeout=10)
+        done = here.alone([str(binary), option], reads=[binary.resolve().parent.parent], timeout=60)
     except OSError as error:
         raise LeadlineError(f"Apache httpd cannot be run: {error}") from error
     return done.stdout + done.stderr

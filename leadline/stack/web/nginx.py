@@ -195,7 +195,7 @@ def _inside(unpacked: Path) -> Path:
 def _told(binary: str) -> tuple[str, bool]:
     """Version, and whether it has stub_status, as ``nginx -V`` says. Raises LeadlineError."""
     try:
-        done = here.alone([binary, "-V"], timeout=10)
+        done = here.alone([binary, "-V"], timeout=60)
     except OSError as error:
         raise LeadlineError(f"nginx cannot be run ({VARIABLE}): {error}") from error
     version = re.search(r"nginx version: \S*/(\S+)", done.stderr)
