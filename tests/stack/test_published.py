@@ -279,7 +279,7 @@ def begun(published: Published, place: Path) -> None:
 
 SERVERS = [
     pytest.param(JETTY, id="jetty", marks=matrix("a server of threads is measured on Liberty, too")),
-    pytest.param(SPRING, id="spring"),
+    pytest.param(SPRING, id="spring", marks=matrix("the shop of examples/ is Spring Boot, too")),
     pytest.param(BROKER, id="broker"),
     pytest.param(LIBERTY, id="liberty"),
 ]
