@@ -292,7 +292,7 @@ Study:
   init       init       Write a first study file that runs; ask on a terminal for what is not given.
   try        init       Write and run a first study: the dozen settings that matter to this kind of application, within a budget.
   run        run        Run a study or a tuning, or go on with an unfinished run of it; write its report.
-  quickstart run        Run the built-in study ``quickstart``: about eleven minutes on two cores.
+  quickstart run        Run the built-in study ``quickstart``: about eight minutes on two cores.
   studies    init       List the built-in studies and tunings.
   plan       plan       Print a study's plan, what it can tell and what it mixes up; save it; check a saved one.
   power      plan_power What a study will find at the noise of earlier trials, and what an effect needs.

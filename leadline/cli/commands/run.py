@@ -102,7 +102,7 @@ def run(
 
 
 def quickstart(lab: LabOption = Path("lab"), verbose: VerboseOption = False, json: JsonOption = False) -> None:
-    """Run the built-in study ``quickstart``: about eleven minutes on two cores."""
+    """Run the built-in study ``quickstart``: about eight minutes on two cores."""
     from leadline.api.studies import Study
     from leadline.cli.commands.execute import execute
 
