@@ -24,7 +24,11 @@ _VERSIONS = ("version", "commit", "build", "release", "artefact")  # last part o
 _TIMES = ({"before", "after"}, {"old", "new"})
 _COUNTED = ("connections", "threads", "users", "cpus", "workers", "sessions", "processes", "partitions", "consumers")
 _MOST = 2  # changes of one setting in a plain sentence
-_PLAIN = {"p50": "the median response time", "startup": "the start-up time"}
+_PLAIN = {
+    "p50": "the median response time",
+    "startup": "the start-up time",
+    "steady_cpu_per_transaction": "CPU per transaction without JIT compilation",
+}
 
 
 class Question(StrEnum):

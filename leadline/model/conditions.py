@@ -22,7 +22,8 @@ EXAMPLES = "write cpu>3%, p99>10% or throughput<-5%"
 SHARES = ("errors", "dropped")  # of a load: their percents are shares, not changes
 LOAD_LIMITS = ("mean", "p50", "p90", "p95", "p99", "p999", "max", *SHARES, "throughput")
 SOAK_RESPONSES = ("throughput", "p99", "memory")
-_SHORT = {"cpu": "cpu_per_transaction", "steady_cpu": "steady_cpu_per_transaction", "p99.9": "p999"}
+_CPU = ("cpu_per_transaction", "steady_cpu_per_transaction")  # of slots the second, unless the study names the first
+_SHORT = {"cpu": _CPU, "steady_cpu": _CPU[1:], "p99.9": ("p999",)}
 _FORM = re.compile(r"([^<>=]*)([<>])=?(.*)")
 
 
@@ -97,7 +98,7 @@ def parse(texts: Iterable[str], responses: Collection[str], limits: bool = False
 def _parse(text: str, responses: Collection[str], limits: bool) -> Condition:
     name, sign, value = _split(text)
     if name in _SHORT and name not in responses:
-        name = _SHORT[name]
+        name = next((long for long in _SHORT[name] if long in responses), _SHORT[name][0])
     absolute = limits and (not value.endswith("%") or name in SHARES)
     choices = LOAD_LIMITS if absolute else responses
     if name not in choices:

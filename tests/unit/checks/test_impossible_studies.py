@@ -369,7 +369,7 @@ def test_the_dry_run_says_the_load_back_and_what_it_could_not_check(tmp_path: Pa
 
     options = ["run", "quickstart", "--dry-run", "--lab", str(tmp_path / "lab"), "--set", "workload.steady=120"]
     told = CliRunner().invoke(app, options).stdout
-    assert "load of a trial: ramp-up 12s, steady 2m, ramp-down 1s; a request may take 10s" in told
+    assert "load of a trial: ramp-up 8s, steady 2m, ramp-down 1s; a request may take 10s" in told
     assert "not checked: that levels take effect" in told
     found = json.loads(CliRunner().invoke(app, [*options, "--json"]).stdout)
     assert found["load"]["steady"] == 120
