@@ -362,8 +362,8 @@ def _recording(units: Sequence[_Profiled], treated: bool, block: int | None, ms:
 
 def profiling_cost(observations: Sequence[Observation], profiled: frozenset[Place]) -> tuple[float, Interval] | None:
     """Percent of CPU per transaction by which those with a profile differ, all treatments and groups alike."""
-    rows = [one for one in observations if one.failure is None and one.responses.get("cpu_per_transaction", 0.0) > 0]
-    values = np.log([one.responses["cpu_per_transaction"] for one in rows])
+    rows = [one for one in observations if one.failure is None and _cpu(one.responses) > 0]
+    values = np.log([_cpu(one.responses) for one in rows])
     profile = np.array([(one.trial, one.slot) in profiled for one in rows], dtype=np.float64)
     treatments = _columns([one.treatment.key for one in rows])
     groups = _columns([str(one.trial if one.slot is not None else -1 - one.block) for one in rows])
@@ -380,6 +380,11 @@ def profiling_cost(observations: Sequence[Observation], profiled: frozenset[Plac
         low, middle, high = (100 * math.expm1(float(beta[-1]) + side * reach) for side in (-1, 0, 1))
         return middle, Interval(low, high)
     return None
+
+
+def _cpu(responses: Mapping[str, float]) -> float:
+    """Without the JIT compiler's, most of the noise, where that is known."""
+    return responses.get("steady_cpu_per_transaction") or responses.get("cpu_per_transaction", 0.0)
 
 
 def _columns(names: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
