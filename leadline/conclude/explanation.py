@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import MappingProxyType
 from typing import Protocol, TypeVar
@@ -183,8 +183,10 @@ JAVA_ALONE = (
     "over it."
 )
 SHARED = "The database's CPU is shared out over its statements by their time."
+COMPILED = "Where levels change inside an instance, the JIT compiler's CPU is left out: it is the rest of the warm-up."
 _SPARSE = 1.5  # times as long between samples as was asked for: some are missing
 _PARTS = ("database", "web", "collector", "compiler")  # of MEASURED, in its order
+_COMPILER = MEASURED[_PARTS.index("compiler")]
 _FEWEST = 2  # blocks in which both levels must be for these to be compared within
 
 
@@ -233,20 +235,25 @@ def explain(
     if not samples:
         return None
     ms = sum(unit.application * unit.transactions for unit in profiled) / samples
-    levels = []
+    levels, any_live = [], False
     for comparison in plan.comparisons:
         factor = next(factor for factor in plan.factors if factor.name == comparison.factor)
         name = f"{factor.name}={describe(factor.name, comparison.level)}"
-        groups = grouped(profiled, factor.name, comparison.level, factor.baseline)
+        groups = list(grouped(profiled, factor.name, comparison.level, factor.baseline))
+        live = len({units[0].observation.trial for units, *_ in groups}) < len(groups)
+        left_out = _COMPILER if live else None  # in slots of one instance it is what is left of the warm-up
         try:
-            effects = frame_effects([_recording(*group, ms) for group in groups], comparisons=len(plan.comparisons))
+            recordings = [_recording(*group, ms, left_out) for group in groups]
+            effects = frame_effects(recordings, comparisons=len(plan.comparisons))
         except ValueError:  # one of both levels has no profile
             continue
         if not effects.pair:
-            text = sentence(effects, unit_of(name, ms))
+            unit, any_live = unit_of(name, ms), any_live or live
+            text = sentence(effects, replace(unit, whole=f"{unit.whole} but JIT compilation") if live else unit)
             levels.append(LevelProfile(factor.name, comparison.level, ms, effects, text))
     cost = profiling_cost(observations, frozenset(profiles))
-    notes = [_cost_sentence(cost), *([JAVA_ALONE] if asked_ms is None else []), *([SHARED] if statements else [])]
+    conditions = {JAVA_ALONE: asked_ms is None, SHARED: bool(statements), COMPILED: any_live}
+    notes = [_cost_sentence(cost), *(note for note, holds in conditions.items() if holds)]
     if asked_ms and ms > _SPARSE * asked_ms:
         notes.append(
             f"The JVM took a sample every {ms:.0f} ms of CPU, {asked_ms:g} were asked for: what it missed is shared "
@@ -348,7 +355,9 @@ def _blocks(
     return dict.fromkeys(groups)
 
 
-def _recording(units: Sequence[_Profiled], treated: bool, block: int | None, ms: float) -> Recording:
+def _recording(
+    units: Sequence[_Profiled], treated: bool, block: int | None, ms: float, left_out: str | None
+) -> Recording:
     """``ms``: of CPU that a sample stands for in all recordings alike."""
     stacks: defaultdict[str, float] = defaultdict(float)
     for unit in units:
@@ -356,7 +365,8 @@ def _recording(units: Sequence[_Profiled], treated: bool, block: int | None, ms:
         for stack, samples in unit.stacks.items():
             stacks[stack] += samples * share
         for name, cpu in unit.measured.items():
-            stacks[name] += cpu * unit.transactions / ms
+            if name != left_out:
+                stacks[name] += cpu * unit.transactions / ms
     return Recording(stacks, treated, sum(unit.transactions for unit in units), block)
 
 

@@ -1,5 +1,7 @@
 """Where a study's change of CPU lies: layers of stacks, blocks, closure, what profiling costs."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -91,6 +93,21 @@ def test_a_planted_cost_is_named_with_its_layer_and_all_changes_sum_to_the_total
     assert own == pytest.approx(level.effects.total.change)
 
 
+def test_what_a_warm_up_left_to_compile_widens_no_interval_of_a_live_level() -> None:
+    observations, profiles = _study(4, more=0.6)
+    busy = []
+    for one, more in zip(observations, np.random.default_rng(1).exponential(1.0, len(observations)), strict=True):
+        kinds = ("compiler_cpu_per_transaction", "server_cpu_per_transaction", "cpu_per_transaction")
+        busy.append(replace(one, responses=one.responses | {kind: one.responses[kind] + more for kind in kinds}))
+    plan = Plan("one-at-a-time", 1, (FACTOR,), ())
+    quiet, noisy = (explain(plan, rows, profiles, plain_level) for rows in (observations, busy))
+    assert quiet is not None
+    assert noisy is not None
+    changes = [profile.levels[0].effects.total for profile in (quiet, noisy)]
+    assert changes[1].interval.low == pytest.approx(changes[0].interval.low)
+    assert "the JIT compiler's CPU is left out" in noisy.notes[-1]
+
+
 def test_one_instance_is_compared_by_its_slots() -> None:
     (level,) = _explained(8, trials=1, more=0.6).levels
     assert level.effects.recordings == (4, 4)
@@ -130,7 +147,7 @@ def test_missing_samples_are_told() -> None:
     assert sparse is not None
     assert dense is not None
     assert "ms of CPU, 0.01 were asked for" in sparse.notes[-1]
-    assert len(dense.notes) == 1
+    assert len(dense.notes) == 2
 
 
 def test_the_databases_cpu_is_shared_out_over_its_statements() -> None:
@@ -149,7 +166,7 @@ def test_the_databases_cpu_is_shared_out_over_its_statements() -> None:
     whole = paths["(database)",]
     assert whole.change == pytest.approx(sum(paths["(database)", text].change for text in (select, update)))
     assert whole.change * level.ms == pytest.approx(0.2)
-    assert "shared out over its statements" in profile.notes[-1]
+    assert any("shared out over its statements" in note for note in profile.notes)
     shared = {place: {select: (100.0, 50.0), update: (100.0, 40.0)} for place in statements}
     together = explain(plan, observations, profiles, plain_level, statements=shared)
     assert together is not None
