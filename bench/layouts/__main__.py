@@ -29,7 +29,7 @@ QUESTION: Mapping[str, Any] = {
     "pseudo_factors": {TWIN: ["one", "other"]},
     "pseudo_apply_costs": {TWIN: "restart"},
     "settings": {"jvm.heap": "256m"},
-    "responses": ["throughput", "p50", "cpu_per_transaction"],
+    "responses": ["throughput", "p50", "steady_cpu_per_transaction"],
     "covariates": ["others_cpu"],
 }
 COSTS = {CPU: 25, WAIT: 2000, STATEMENTS: 1}

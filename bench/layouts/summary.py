@@ -75,7 +75,7 @@ def planted(case: Case, effect: Effect) -> float | None:
     if base is None:
         return None
     micros = float(effect.level)
-    if effect.factor == CPU and effect.response == "cpu_per_transaction":
+    if effect.factor == CPU and effect.response.endswith("cpu_per_transaction"):
         return 100 * micros / 1000 / base
     if effect.factor == WAIT and effect.response == "throughput":
         waited = micros / 1e6
