@@ -211,4 +211,4 @@ def test_daytrader_has_as_many_instances_of_every_step(tmp_path: Path) -> None:
             assert set(count.values()) == {2}, step.name
             assert not any(trial.slots for trial in plan.trials), step.name
     told = outline(file.tuning, left_out, testbed)
-    assert max(told.seconds) <= 90 * 60
+    assert max(told.seconds) <= 2 * 3600  # 65 s a trial are assumed, 52 s were measured on a quiet machine
