@@ -147,10 +147,10 @@ def _compare(lengths: Lengths, verdicts: Verdicts, shared: bool, awake: bool) ->
         verdicts.most(f"sessions, {condition}, {text}", ratio(costs[GRIDDED].steady, costs["k6"].steady), 0.25)
 
 
-def least(seconds: int, rate: float = RATE) -> float:
+def least(seconds: int) -> float:
     """CPU seconds per 100,000 requests of a loop that knows no sessions and looks at no answer."""
     argv = [str(RELEASE / "examples" / "least"), "--port", str(PORT)]
-    text, _, _ = child([*argv, "--rate", f"{rate:.0f}", "--seconds", str(seconds)])
+    text, _, _ = child([*argv, "--rate", f"{RATE:.0f}", "--seconds", str(seconds)])
     sent, read, cpu = text.split()
     if int(read) < 1000 * int(sent):  # a page has more
         raise Unfit(f"least sent {sent} requests and read {read} bytes")

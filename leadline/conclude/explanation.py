@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import Protocol, TypeVar
@@ -183,10 +183,9 @@ JAVA_ALONE = (
     "over it."
 )
 SHARED = "The database's CPU is shared out over its statements by their time."
-COMPILED = "Where levels change inside an instance, the JIT compiler's CPU is left out: it is the rest of the warm-up."
+COMPILED = "In slots the JIT compiler's CPU is left out: it is the rest of the warm-up."
 _SPARSE = 1.5  # times as long between samples as was asked for: some are missing
 _PARTS = ("database", "web", "collector", "compiler")  # of MEASURED, in its order
-_COMPILER = MEASURED[_PARTS.index("compiler")]
 _FEWEST = 2  # blocks in which both levels must be for these to be compared within
 
 
@@ -235,24 +234,21 @@ def explain(
     if not samples:
         return None
     ms = sum(unit.application * unit.transactions for unit in profiled) / samples
-    levels, any_live = [], False
+    compiled = all(unit.observation.slot is None for unit in profiled)
+    levels = []
     for comparison in plan.comparisons:
         factor = next(factor for factor in plan.factors if factor.name == comparison.factor)
         name = f"{factor.name}={describe(factor.name, comparison.level)}"
-        groups = list(grouped(profiled, factor.name, comparison.level, factor.baseline))
-        live = len({units[0].observation.trial for units, *_ in groups}) < len(groups)
-        left_out = _COMPILER if live else None  # in slots of one instance it is what is left of the warm-up
+        groups = grouped(profiled, factor.name, comparison.level, factor.baseline)
         try:
-            recordings = [_recording(*group, ms, left_out) for group in groups]
-            effects = frame_effects(recordings, comparisons=len(plan.comparisons))
+            effects = frame_effects([_recording(*group, ms) for group in groups], comparisons=len(plan.comparisons))
         except ValueError:  # one of both levels has no profile
             continue
         if not effects.pair:
-            unit, any_live = unit_of(name, ms), any_live or live
-            text = sentence(effects, replace(unit, whole=f"{unit.whole} but JIT compilation") if live else unit)
+            text = sentence(effects, unit_of(name, ms, compiled))
             levels.append(LevelProfile(factor.name, comparison.level, ms, effects, text))
     cost = profiling_cost(observations, frozenset(profiles))
-    conditions = {JAVA_ALONE: asked_ms is None, SHARED: bool(statements), COMPILED: any_live}
+    conditions = {JAVA_ALONE: asked_ms is None, SHARED: bool(statements), COMPILED: not compiled}
     notes = [_cost_sentence(cost), *(note for note, holds in conditions.items() if holds)]
     if asked_ms and ms > _SPARSE * asked_ms:
         notes.append(
@@ -260,12 +256,13 @@ def explain(
             "out like the rest, so the layers and frames of the server's stacks may be off by as much."
         )
     percent, interval = cost or (None, None)
-    return StudyProfile(tuple(levels), percent, interval, tuple(notes))
+    return StudyProfile(tuple(levels), percent, interval, tuple(notes), compiled)
 
 
-def unit_of(name: str, ms: float) -> Unit:
+def unit_of(name: str, ms: float, compiled: bool) -> Unit:
     """Of the figures of a level, called ``name``."""
-    return Unit(name, "ms of CPU per transaction", ms, absolute=True, whole="all CPU")
+    whole = "all CPU" if compiled else "CPU without JIT compilation"
+    return Unit(name, "ms of CPU per transaction", ms, absolute=True, whole=whole)
 
 
 def _profiled(observation: Observation, stacks: Stacks, statements: Statements) -> _Profiled:
@@ -277,6 +274,8 @@ def _profiled(observation: Observation, stacks: Stacks, statements: Statements) 
     server, application = cpu("server"), cpu("application") or cpu("server")
     measured = {name: cpu(part) for name, part in zip(MEASURED, _PARTS, strict=False)}
     measured[MEASURED[-1]] = max(0.0, server - application - cpu("collector") - cpu("compiler"))
+    if observation.slot is not None:
+        del measured[MEASURED[_PARTS.index("compiler")]]
     if all_ms := sum(ms for _, ms in statements.values()):
         database = measured.pop(MEASURED[0])
         measured |= {f"{MEASURED[0]};{text}": database * ms / all_ms for text, (_, ms) in statements.items()}
@@ -355,9 +354,7 @@ def _blocks(
     return dict.fromkeys(groups)
 
 
-def _recording(
-    units: Sequence[_Profiled], treated: bool, block: int | None, ms: float, left_out: str | None
-) -> Recording:
+def _recording(units: Sequence[_Profiled], treated: bool, block: int | None, ms: float) -> Recording:
     """``ms``: of CPU that a sample stands for in all recordings alike."""
     stacks: defaultdict[str, float] = defaultdict(float)
     for unit in units:
@@ -365,15 +362,17 @@ def _recording(
         for stack, samples in unit.stacks.items():
             stacks[stack] += samples * share
         for name, cpu in unit.measured.items():
-            if name != left_out:
-                stacks[name] += cpu * unit.transactions / ms
+            stacks[name] += cpu * unit.transactions / ms
     return Recording(stacks, treated, sum(unit.transactions for unit in units), block)
 
 
 def profiling_cost(observations: Sequence[Observation], profiled: frozenset[Place]) -> tuple[float, Interval] | None:
     """Percent of CPU per transaction by which those with a profile differ, all treatments and groups alike."""
-    rows = [one for one in observations if one.failure is None and _cpu(one.responses) > 0]
-    values = np.log([_cpu(one.responses) for one in rows])
+    done = [one for one in observations if one.failure is None]
+    steady = all("steady_cpu_per_transaction" in one.responses for one in done)
+    name = "steady_cpu_per_transaction" if steady else "cpu_per_transaction"  # JIT compilation is most of the noise
+    rows = [one for one in done if one.responses.get(name, 0.0) > 0]
+    values = np.log([one.responses[name] for one in rows])
     profile = np.array([(one.trial, one.slot) in profiled for one in rows], dtype=np.float64)
     treatments = _columns([one.treatment.key for one in rows])
     groups = _columns([str(one.trial if one.slot is not None else -1 - one.block) for one in rows])
@@ -390,11 +389,6 @@ def profiling_cost(observations: Sequence[Observation], profiled: frozenset[Plac
         low, middle, high = (100 * math.expm1(float(beta[-1]) + side * reach) for side in (-1, 0, 1))
         return middle, Interval(low, high)
     return None
-
-
-def _cpu(responses: Mapping[str, float]) -> float:
-    """Without the JIT compiler's, most of the noise, where that is known."""
-    return responses.get("steady_cpu_per_transaction") or responses.get("cpu_per_transaction", 0.0)
 
 
 def _columns(names: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:

@@ -137,9 +137,12 @@ class StudyWaits:
 
 @dataclass(frozen=True)
 class StudyProfile:
-    """``cost``: change of CPU per transaction by the profiles themselves, percent; None where it cannot be told."""
+    """``cost``: change of CPU per transaction by the profiles themselves, percent; None where it cannot be told.
+    ``compiled``: the JIT compiler's CPU is in all figures.
+    """
 
     levels: tuple[LevelProfile, ...]
     cost: float | None
     interval: Interval | None
     notes: tuple[str, ...]
+    compiled: bool = True

@@ -28,7 +28,11 @@ def document(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, Any]:
     conclusions["judgement"]["standing"] = analysis.judgement.standing
     if analysis.profile is not None:
         conclusions["profile"]["levels"] = [
-            _level(record, level, explanation.unit_of(level.sentence.partition(":")[0], level.ms))
+            _level(
+                record,
+                level,
+                explanation.unit_of(level.sentence.partition(":")[0], level.ms, analysis.profile.compiled),
+            )
             for level in analysis.profile.levels
         ]
     if analysis.waits is not None:

@@ -71,7 +71,7 @@ def flames(record: StudyRecord, profile: StudyProfile | None) -> Flames | None:
     if profile is None or not profile.levels:
         return None
     levels = {words.setting(record.study, level.factor, level.level): level for level in profile.levels}
-    graphs = [_flame(name, level, unit_of(name, level.ms)) for name, level in levels.items()]
+    graphs = [_flame(name, level, unit_of(name, level.ms, profile.compiled)) for name, level in levels.items()]
     return Flames(
         tuple(graphs), _bars((name, "", level.effects, level.ms) for name, level in levels.items()), profile.notes
     )

@@ -213,8 +213,8 @@ def _not_idle(attempt: Attempt, others: Sequence[Path], windows: Sequence[tuple[
     audit = _audit(idle, gone, bound)
     attempt.runner.store.add_audits(attempt.trial, attempt.number, [audit])
     if not audit.passed:
-        mend = "where they still compile, `ramp_up: auto` warms them until they do not"
-        raise TrialFailure(FailureClass.INFRASTRUCTURE, f"too few slots are left ({mend}): {audit.detail}")
+        remedy = "warm the instances longer if they still compile (workload.ramp_up: auto)"
+        raise TrialFailure(FailureClass.INFRASTRUCTURE, f"too few slots are left: {audit.detail}; {remedy}")
     return gone
 
 

@@ -81,7 +81,9 @@ def _explained(slots: int, **options: float) -> StudyProfile:
 
 @pytest.mark.parametrize(("slots", "blocks"), [(4, 6), (0, 3)], ids=["within instances", "within blocks"])
 def test_a_planted_cost_is_named_with_its_layer_and_all_changes_sum_to_the_totals(slots: int, blocks: int) -> None:
-    (level,) = _explained(slots, more=0.6).levels
+    profile = _explained(slots, more=0.6)
+    (level,) = profile.levels
+    assert profile.compiled == (not slots), "compilation is in the total of whole trials"
     assert level.effects.blocks == blocks
     assert level.effects.total.change * level.ms == pytest.approx(0.8, abs=0.06)
     assert level.sentence.startswith("cache=0: +0.")
