@@ -10,6 +10,7 @@ from leadline.conclude.soak import SoakAnswer
 from leadline.model.conditions import SOAK_RESPONSES, Change, exit_code, judge, parse
 from leadline.model.errors import UsageError
 from leadline.model.result import Interval
+from leadline.model.study import Study
 
 RESPONSES = ("throughput", "p99", "cpu_per_transaction")
 
@@ -27,6 +28,21 @@ RESPONSES = ("throughput", "p99", "cpu_per_transaction")
 def test_a_condition_names_a_harm(text: str, response: str, margin: float) -> None:
     (condition,) = parse([text], RESPONSES)
     assert (condition.response, condition.margin) == (response, margin)
+
+
+@pytest.mark.parametrize(
+    ("keys", "cpu"),
+    [
+        ({}, "cpu_per_transaction"),
+        ({"design": {"switchback": {}}}, "steady_cpu_per_transaction"),
+        ({"design": {"rotation": {}, "replicates": 2}}, "steady_cpu_per_transaction"),
+        ({"design": {"switchback": {}}, "responses": ["p50", "cpu_per_transaction"]}, "cpu_per_transaction"),
+    ],
+)
+def test_cpu_is_the_studys_without_the_compiler_in_slots(keys: dict[str, object], cpu: str) -> None:
+    study = Study.model_validate({"study": "s", "question": "?", "factors": {"vm.swappiness": [1, 2]}, **keys})
+    (condition,) = parse(["cpu>3%"], study.responses)
+    assert condition.response == cpu
 
 
 @pytest.mark.parametrize(
