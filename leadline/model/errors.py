@@ -151,9 +151,14 @@ def wanted(problem: Mapping[str, Any]) -> str:
 
 
 def nearest(word: str, choices: list[str]) -> str | None:
-    """The choice most like ``word``, or None when nothing is close (difflib ratio < 0.6)."""
+    """The only choice that begins with ``word``, else the one most like it, or None when nothing is close (difflib
+    ratio < 0.6).
+    """
     import difflib
 
+    begun = [choice for choice in choices if choice.startswith(word)] if len(word) >= 3 else []
+    if len(begun) == 1:
+        return begun[0]
     close_matches = difflib.get_close_matches(word[:200], choices, n=1)
     return close_matches[0] if close_matches else None
 

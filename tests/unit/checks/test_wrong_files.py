@@ -145,6 +145,11 @@ def test_a_study_that_makes_sense_is_planned(settings: str) -> None:
         ("SETTINGS", "placement: { web_cpus: 1 }", "10: these CPUs are for a web server; set web.server: nginx"),
         ("SETTINGS", "blocks: { step: three }", '10: blocks.step: a whole number is wanted (found "three")'),
         ("SETTINGS", "blocks: { confirm: 1 }", "10: confirm is 0, or two blocks and more"),
+        (
+            "SETTINGS",
+            "responses: [steady_cpu]",
+            "10: unknown response 'steady_cpu'; did you mean steady_cpu_per_transaction?",
+        ),
         ("SETTINGS", "responses: [thruput]", "10: unknown response 'thruput'; did you mean throughput?"),
         ("users: 20", "users: 20, rate: 5", "5: closed arrivals have `users` or `profile`, not `rate`"),
         ("users: 20", "users: 20, scenario: quikstart", "5: no scenario 'quikstart'"),
