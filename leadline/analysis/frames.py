@@ -27,6 +27,7 @@ from leadline.model.frames import LEVEL, FrameEffect, FrameEffects, is_jdk, is_m
 from leadline.model.result import Interval
 
 SMALLEST = 0.001  # share of all samples of a path or a method that is judged
+ENOUGH = 5.0  # samples of a row in a recording, on average, from which its variance tells that of others
 MOST = 250  # paths that are judged, and as many methods: the largest
 _CARRIES = 0.8  # share of a path's effect in those it calls, from which on these are the ones to tell
 _BORROWED = 3.0  # degrees of freedom that other frames lend, for each of the frame's own: they may vary together
@@ -216,11 +217,13 @@ class _Contrast:
         mean = counts.sum(axis=1) / self._per.sum()
         by_counting = mean * float(np.sum(self._weights**2 / self._per))
         in_common = mean**2 * float(np.sum(self._weights**2))
-        spread = max(0.0, float(np.median((variance - by_counting) / in_common)))
+        often = counts.sum(axis=1) >= ENOUGH * counts.shape[1]
+        excess = ((variance - by_counting) / in_common)[often]
+        spread = max(0.0, float(np.median(excess))) if len(excess) else 0.0
         expected = by_counting + spread * in_common
         if measured.all():
             return change, np.sqrt(variance), self._welch(rates, free)
-        ratio, degrees = _moderated(variance / expected, free)
+        ratio, degrees = _moderated(variance / expected, free, often & ~measured)
         ratio[measured], degrees[measured] = (variance / expected)[measured], free
         return change, np.sqrt(ratio * expected), degrees
 
@@ -251,13 +254,14 @@ class _Contrast:
         return sum((variance / size for variance, size in zip(known, sizes, strict=True) if variance is not None)), free
 
 
-def _moderated(ratio: Floats, free: float) -> tuple[Floats, Floats]:
-    """Variances relative to what is expected, drawn towards the usual one, and their degrees of freedom.
+def _moderated(ratio: Floats, free: float, telling: Flags) -> tuple[Floats, Floats]:
+    """Variances relative to what is expected, drawn towards the usual one of those that are ``telling``, and their
+    degrees of freedom.
 
     The usual one is that of counting at least. A frame that is much noisier than the others keeps its own.
     """
     own = np.full(len(ratio), free)
-    positive = ratio[ratio > 0]
+    positive = ratio[telling & (ratio > 0)]
     if len(positive) < 5:
         return np.maximum(ratio, 1.0), own
     logs = np.log(np.maximum(positive, 1e-5 * np.median(positive))) - special.digamma(free / 2) + math.log(free / 2)

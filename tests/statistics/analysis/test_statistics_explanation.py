@@ -67,11 +67,12 @@ def test_studies_without_an_effect_seldom_name_a_frame(instances: int, slots: in
     assert named <= stats.binom.ppf(0.995, studies, 0.05)
 
 
-def test_a_planted_cost_is_named_in_the_driver_and_the_changes_sum_to_the_totals() -> None:
+@pytest.mark.parametrize(("instances", "slots"), [(8, 4), (4, 4), (4, 8)])
+def test_a_planted_cost_is_named_in_the_driver_and_the_changes_sum_to_the_totals(instances: int, slots: int) -> None:
     rng, studies = np.random.default_rng(2), 25
     named = 0
     for _ in range(studies):
-        effects = study(rng, 8, 4, plant=0.15).levels[0].effects
+        effects = study(rng, instances, slots, plant=0.15).levels[0].effects
         named += any(effect.named and effect.change > 0 and effect.name == PREPARE for effect in effects.methods)
         own = sum(method.change for method in effects.methods) + effects.rest
         assert own == pytest.approx(effects.total.change)
