@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import leadline
 from leadline import catalogue
@@ -32,7 +32,7 @@ from leadline.stack.probe import connection_to
 _PACKAGE = Path(leadline.__file__).resolve().parent
 LOAD_TIMEOUT = 900.0
 READY = Ready("/health", json={"status": "up"})
-_MODE = "app.mode"
+_MODE, _EXTRA = "app.mode", "app.extra_"
 _SHARED_CODE = ("leadline/common/Batch", "leadline/common/Dialect", "leadline/common/Passwords")
 # Audits that hold the data against what leadline-load counted begin with these.
 _COUNTED = (
@@ -88,6 +88,15 @@ class JavaApplication(ABC):
     def knobs(self) -> Sequence[Knob]:
         return tuple(catalogue.load(self.name).values())
 
+    def extra_costs(self) -> Sequence[Knob]:
+        """Those of costs of known size, which every server has."""
+        return tuple(knob for knob in self.knobs() if knob.name.startswith(_EXTRA))
+
+    @property
+    def told(self) -> Mapping[str, str]:
+        """Knob -> key of the health answer, which names an extra cost as the knob does."""
+        return {**self.answers, **{knob.name: knob.name.removeprefix("app.") for knob in self.extra_costs()}}
+
     def mode_on(self, server: str, servers: Mapping[str, Set[Feature]]) -> Knob:
         """The knob of the mode with those refused that the server does not run. ``servers``: what each can do."""
         refused = {
@@ -109,14 +118,14 @@ class JavaApplication(ABC):
     def properties(self, mode: str, settings: Settings) -> dict[str, str]:
         """System properties of the server for these levels; a knob without one keeps its default. Raises UsageError."""
         levels = {_MODE: mode, **settings}
-        return {f"{self.name}.{key}": str(levels[name]) for name, key in self.answers.items() if name in levels}
+        return {f"{self.name}.{key}": str(levels[name]) for name, key in self.told.items() if name in levels}
 
     def level(self, name: str, health: Mapping[str, Any]) -> Level:
         """A knob's level from what the running application says of itself. Raises LookupError."""
-        if name not in self.answers:
+        if name not in self.told:
             raise LookupError(f"{self.name} has no knob {name}; it has {', '.join(catalogue.load(self.name))}")
         try:
-            answer = health[self.answers[name]]
+            answer = health[self.told[name]]
         except KeyError:
             raise LookupError(f"{self.name} does not tell the level of {name}") from None
         kind = catalogue.knob_of(self.name, name).kind
@@ -124,6 +133,11 @@ class JavaApplication(ABC):
 
     def read_back(self, url: str, knob: str) -> Level:
         return self.level(knob, ask(self.name, url, READY.path))
+
+    def change(self, url: str, levels: Settings) -> None:
+        """Set live levels in the running application. Raises LookupError."""
+        costs = urlencode({self.told[name]: level for name, level in levels.items()})
+        ask(self.name, url, f"/extra-costs?{costs}", method="POST")
 
     def companions(self, settings: Settings) -> Sequence[Companion]:
         del settings

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from leadline import catalogue
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
@@ -99,7 +99,6 @@ _KNOBS = catalogue.load("brokerage")
 CALLS = _KNOBS["app.calls"]
 ORDERS = _KNOBS["app.orders"]
 SUMMARY_CACHE = _KNOBS["app.summary_cache"]
-_EXTRA = {name: name.removeprefix("app.") for name in _KNOBS if name.startswith("app.extra_")}  # costs of known size
 
 _BEANS = frozenset({Feature.SERVLETS, Feature.BEANS, Feature.PERSISTENCE})
 # The container checks all beans of the archive at start, so those of mode orm need their provider in mode session too.
@@ -122,7 +121,6 @@ class Brokerage(JavaApplication):
         ORDERS.name: "orders",
         SUMMARY_CACHE.name: "summary_cache",
         "app.mode": "mode",
-        **_EXTRA,
     }
     queue = ORDERS
 
@@ -138,8 +136,7 @@ class Brokerage(JavaApplication):
         if Feature.MESSAGING not in servers[server]:
             reason = f"orders go through a queue on {able({Feature.MESSAGING}, servers)}, not on {server}"
             orders = replace(ORDERS, refused={"queue": reason})
-        extra = [_KNOBS[name] for name in _EXTRA]
-        return [calls, orders, SUMMARY_CACHE, self.mode_on(server, servers), *extra]
+        return [calls, orders, SUMMARY_CACHE, self.mode_on(server, servers), *self.extra_costs()]
 
     def features(self, mode: str, settings: Settings) -> frozenset[Feature]:
         features = super().features(mode, settings)  # the queue's receivers are beans, whatever the mode of the pages
@@ -175,10 +172,6 @@ class Brokerage(JavaApplication):
             ),
             topics=(Topic("jms/brokerageQuotes", Receiver("QuoteReceiver")),),
         )
-
-    def change(self, url: str, levels: Settings) -> None:
-        costs = urlencode({_EXTRA[name]: level for name, level in levels.items()})
-        ask(self.name, url, f"/extra-costs?{costs}", method="POST")
 
     def login(self) -> str:
         return "log in as user-000001, password pw-000001"

@@ -260,7 +260,7 @@ class Dealership(JavaApplication):
         if not can >= _OUTSIDE:
             reason = f"{server} takes no remote calls of other programs; {able(_OUTSIDE, servers)} can"
             agents = replace(AGENTS, refused={"remote": reason})
-        return [agents, calls, deliveries, self.mode_on(server, servers), DELAY]
+        return [agents, calls, deliveries, self.mode_on(server, servers), DELAY, *self.extra_costs()]
 
     def features(self, mode: str, settings: Settings) -> frozenset[Feature]:
         features = super().features(mode, settings)
@@ -301,9 +301,6 @@ class Dealership(JavaApplication):
         if knob == AGENTS.name:
             return self.caller.agents()
         return super().read_back(url, knob)
-
-    def change(self, url: str, levels: Settings) -> None:  # noqa: ARG002
-        raise LookupError(f"dealership has no live knobs, such as {', '.join(levels)}")
 
     def login(self) -> str:
         return "log in as dealer-000001, password pw-000001"

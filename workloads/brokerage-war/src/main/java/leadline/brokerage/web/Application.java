@@ -1,13 +1,17 @@
 package leadline.brokerage.web;
 
 import jakarta.servlet.ServletContext;
+import java.util.List;
 import leadline.brokerage.domain.Brokerage;
 import leadline.brokerage.domain.OrderQueue;
+import leadline.common.ExtraCosts;
 import leadline.common.Queued;
 
 /** What all servlets share. */
 final class Application {
     private static final String ATTRIBUTE = Application.class.getName();
+
+    private static final List<String> SYMBOL = List.of("S00001");
 
     private final Mode mode;
     private final Calls calls;
@@ -23,7 +27,8 @@ final class Application {
         this.orders = orders;
         this.version = version;
         this.summary = new SummaryCache(() -> brokerage().marketSummary(), summarySeconds);
-        this.extraCosts = ExtraCosts.configured(this);
+        this.extraCosts = ExtraCosts.configured(
+                "brokerage", () -> brokerage().quotes(SYMBOL), () -> brokerage().accounts(), Replies::json);
     }
 
     void publish(ServletContext context) {

@@ -8,6 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.logging.Level;
 import java.util.logging.Logger;
+import leadline.common.ExtraCosts;
 import leadline.common.ModeUnavailable;
 import leadline.common.Parcel;
 

@@ -12,6 +12,7 @@ import java.util.jar.Manifest;
 import java.util.logging.Level;
 import java.util.logging.Logger;
 import leadline.brokerage.domain.OrderQueue;
+import leadline.common.ExtraCosts;
 import leadline.common.Queued;
 
 /** Reads the configuration once; a wrong one stops the deployment with its reason. */

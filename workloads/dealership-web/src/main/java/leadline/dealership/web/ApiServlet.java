@@ -16,7 +16,9 @@ public final class ApiServlet extends HttpServlet {
     protected void service(HttpServletRequest request, HttpServletResponse response)
             throws ServletException, IOException {
         try {
-            super.service(request, response);
+            if (!Application.of(getServletContext()).answers(request, response)) {
+                super.service(request, response);
+            }
         } catch (RuntimeException e) {
             String what = request.getMethod() + " " + request.getRequestURI();
             send(response, PlantApi.Reply.failed(Failure.of(e, what)));

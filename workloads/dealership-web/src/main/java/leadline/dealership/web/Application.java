@@ -1,8 +1,12 @@
 package leadline.dealership.web;
 
 import jakarta.servlet.ServletContext;
+import jakarta.servlet.http.HttpServletRequest;
+import jakarta.servlet.http.HttpServletResponse;
+import java.io.IOException;
 import java.util.logging.Level;
 import java.util.logging.Logger;
+import leadline.common.ExtraCosts;
 import leadline.dealership.domain.Dealership;
 
 /** What all servlets share. */
@@ -15,12 +19,18 @@ public final class Application {
     private final Packaging packaging;
     private final String version;
     private final Supplier supplier;
+    private final ExtraCosts extraCosts;
     private volatile Dealership dealership;
 
     private Application(Packaging packaging, String version) {
         this.packaging = packaging;
         this.version = version;
         this.supplier = Supplier.configured(() -> dealership);
+        this.extraCosts = ExtraCosts.configured(
+                "dealership",
+                () -> dealership().models("", 1),
+                () -> dealership().dealers(),
+                Replies::json);
     }
 
     /** Before the first request; an IllegalStateException for a wrong configuration is logged with its reason. */
@@ -33,6 +43,12 @@ public final class Application {
             LOG.log(Level.INFO, "dealership {0}, mode {1}, supplier {2}", new Object[] {
                 version, application.packaging.mode(), application.supplier.address()
             });
+            if (application.extraCosts != null) {
+                LOG.log(
+                        Level.WARNING,
+                        "every request costs more, as asked: {0}",
+                        ExtraCosts.levels(application.extraCosts));
+            }
         } catch (IllegalStateException e) {
             LOG.log(Level.SEVERE, "dealership does not start: {0}", e.getMessage());
             throw e;
@@ -67,6 +83,16 @@ public final class Application {
 
     String version() {
         return version;
+    }
+
+    /** Null where none are asked for. */
+    ExtraCosts extraCosts() {
+        return extraCosts;
+    }
+
+    /** Pays for a request; true where that changed the costs and has its answer. */
+    boolean answers(HttpServletRequest request, HttpServletResponse response) throws IOException {
+        return extraCosts != null && extraCosts.answers(request, response);
     }
 
     public Supplier supplier() {

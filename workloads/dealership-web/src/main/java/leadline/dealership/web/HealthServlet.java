@@ -8,6 +8,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.logging.Level;
 import java.util.logging.Logger;
+import leadline.common.ExtraCosts;
 import leadline.common.ModeUnavailable;
 import leadline.common.Parcel;
 import leadline.dealership.domain.DeliveryFigures;
@@ -30,6 +31,7 @@ public final class HealthServlet extends HttpServlet {
         body.put("supplier", application.supplier().address());
         body.put("orders_posted", application.supplier().posted());
         body.put("orders_not_posted", application.supplier().failed());
+        body.putAll(ExtraCosts.levels(application.extraCosts()));
         body.put("version", application.version());
         int status = 200;
         try {

@@ -29,7 +29,9 @@ public final class PageServlet extends HttpServlet {
             throws ServletException, IOException {
         request.setCharacterEncoding("UTF-8");
         try {
-            super.service(request, response);
+            if (!Application.of(getServletContext()).answers(request, response)) {
+                super.service(request, response);
+            }
         } catch (RuntimeException e) {
             Failure failure = Failure.of(e, request.getMethod() + " " + request.getRequestURI());
             problem(request, response, failure.status(), failure.message());
