@@ -6,22 +6,25 @@ What profiling costs then is the same in both sides of a comparison, and is seen
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Sequence
+
+import numpy as np
 
 from leadline.design.seeds import derived
 from leadline.model.plan import Plan, Treatment
 
 Place = tuple[int, int | None]  # position of a trial, index of its slot
-_TRIES = 400  # random halves of treatments, of which the first that is balanced is taken
+_TRIES = 20  # halves of treatments, of which the most balanced is taken
+Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
 def profiled(plan: Plan) -> frozenset[Place]:
     """The places of ``plan`` with a profile.
 
     Of a treatment that stands in a group (a trial's slots, or a block's trials) several times, half of the times. Of
-    those that stand there once more, half of the treatments where that half holds the levels of each factor, and of
-    each pair of factors, equally often, and in the next group the other half; else all, and in the next group none.
+    those that stand there once more, half of the treatments where that half holds the levels of each factor equally
+    often, and those of each pair of factors as nearly as can be, and in the next group the other half; else all, and in
+    the next group none.
     """
     chosen: set[Place] = set()
     for number, group in enumerate(_groups(plan)):
@@ -56,23 +59,40 @@ def _half(group: dict[Place, Treatment], seed: str, second: bool) -> list[Place]
 
 
 def _balanced(treatments: Sequence[Treatment], seed: str) -> set[Treatment] | None:
-    """Half of them in which all levels, and pairs of levels, are half as frequent; None where none is met with."""
-    whole = _counts(treatments)
-    if len(treatments) % 2 or any(count % 2 for (name, _, other, _), count in whole.items() if name == other):
+    """Half of them in which all levels, and pairs of levels as nearly as can be, are half as frequent; None where no
+    half has that of the levels.
+    """
+    names = dict.fromkeys(pair for treatment in treatments for pair in _pairs(treatment))
+    held = np.array([[pair in _pairs(treatment) for pair in names] for treatment in treatments], dtype=np.int64)
+    alone = np.array([first == second for first, second in names], dtype=bool)
+    if len(treatments) % 2 or not len(treatments) or (held.sum(axis=0)[alone] % 2).any():
         return None
-    for number in range(_TRIES):
-        order = sorted(treatments, key=lambda treatment: derived(number, seed, treatment.key))
-        half = order[: len(order) // 2]
-        counts = _counts(half)
-        if all(abs(2 * counts[pair] - count) <= count % 2 for pair, count in whole.items()):
-            return set(half)
-    return None
+    weights = np.where(alone, len(names), 1)
+    halves = [_half_by_swaps(held, weights, derived(number, seed, "half")) for number in range(_TRIES)]
+    best = min(halves, key=lambda half: _imbalance(held, weights, half))
+    if (2 * held[best].sum(axis=0) != held.sum(axis=0))[alone].any():
+        return None
+    return {treatments[at] for at in best}
 
 
-def _counts(treatments: Sequence[Treatment]) -> Counter[tuple[str, object, str, object]]:
-    """Of pairs of levels; of a level with itself alone."""
-    return Counter(
-        (*first, *second)
-        for treatment in treatments
-        for first, second in itertools.combinations_with_replacement(treatment.levels, 2)
-    )
+def _half_by_swaps(held: Ints, weights: Ints, seed: bytes) -> list[int]:
+    """Rows of a half: from a random one by the best swap of two rows, while that makes it more balanced."""
+    order = sorted(range(len(held)), key=lambda at: derived(at, seed.hex()))
+    half, rest = order[: len(order) // 2], order[len(order) // 2 :]
+    while True:
+        excess = 2 * held[half].sum(axis=0) - held.sum(axis=0)
+        moved = excess + 2 * (held[rest][None, :, :] - held[half][:, None, :])
+        after = (moved**2 * weights).sum(axis=2)
+        out, into = np.unravel_index(int(after.argmin()), after.shape)
+        if after[out, into] >= (excess**2 * weights).sum():
+            return half
+        half[out], rest[into] = rest[into], half[out]
+
+
+def _imbalance(held: Ints, weights: Ints, half: Sequence[int]) -> int:
+    return int(((2 * held[half].sum(axis=0) - held.sum(axis=0)) ** 2 * weights).sum())
+
+
+def _pairs(treatment: Treatment) -> list[tuple[tuple[str, object], tuple[str, object]]]:
+    """Pairs of levels; of a level with itself alone."""
+    return list(itertools.combinations_with_replacement(treatment.levels, 2))

@@ -57,6 +57,16 @@ def test_half_of_a_factorial_in_an_instance_is_balanced() -> None:
             assert set(Counter((at[first], at[second]) for at in half).values()) == {1}
 
 
+def test_half_of_a_fraction_holds_each_level_equally_often() -> None:
+    """Six factors in sixteen runs: no half met by luck is balanced."""
+    cube = itertools.product((0, 1), repeat=4)
+    fraction = [(*a, (a[0] + a[1] + a[2]) % 2, (a[1] + a[2] + a[3]) % 2) for a in cube]
+    plan = _plan([dict(zip("abcdef", levels, strict=True)) for levels in fraction], 4, 1)
+    for trial in plan.trials:
+        half = [slot.treatment for slot in trial.slots if (trial.position, slot.index) in profiled(plan)]
+        assert {sum(int(str(at[name])) for at in half) for name in "abcdef"} == {4}
+
+
 def test_a_block_of_two_treatments_has_a_profile_of_both_or_none() -> None:
     plan = _plan(ONE[:2], 6)
     for block in range(6):
