@@ -7,8 +7,9 @@ where the total is too noisy (the inheritance of Bretz, Maurer, Brannath and Pos
 share the error rate alike (Bonferroni). Named frames are wrong in at most ``ALPHA`` of studies, whatever their
 dependence.
 
-Variances are those of replicates. They are few, so each is drawn towards what counting gives plus a spread in common
-(Smyth, 2004), but for a frame whose own is larger than that explains.
+An effect is the least-squares contrast in blocks, beside what else differs between recordings. Its variance is that of
+replicates, with blocks as clusters (``leadline.analysis.instances``). They are few, so each frame's is drawn towards
+what counting gives plus a spread in common (Smyth, 2004), but for a frame whose own is larger than that explains.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
+from leadline.analysis.instances import Clusters
 from leadline.analysis.table import Floats, Ints
 from leadline.model import distributions
 from leadline.model.frames import LEVEL, FrameEffect, FrameEffects, is_jdk, is_measured
@@ -32,6 +34,7 @@ MOST = 250  # paths that are judged, and as many methods: the largest
 _CARRIES = 0.8  # share of a path's effect in those it calls, from which on these are the ones to tell
 _BORROWED = 3.0  # degrees of freedom that other frames lend, for each of the frame's own: they may vary together
 _OUTLIER = 0.01
+_FEWEST = 2  # degrees of freedom that are left beside what else differs, else that is not adjusted for
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
@@ -40,14 +43,16 @@ class Recording:
     """The samples of a recording, a trial, or a treatment's slots in one server instance.
 
     ``stacks``: samples by stack, the outermost method first, with semicolons between. ``per``: what they are divided
-    by, as transactions. ``treated``: whether it is of the second kind. ``block``: what it is compared within. What was
-    measured rather than sampled is a stack that begins with such a frame (``is_measured``), in the samples' unit.
+    by, as transactions. ``treated``: whether it is of the second kind. ``block``: what it is compared within.
+    ``others``: what else may differ between recordings, as numbers, as many in each. What was measured rather than
+    sampled is a stack that begins with such a frame (``is_measured``), in the samples' unit.
     """
 
     stacks: Mapping[str, float]
     treated: bool
     per: float = 1.0
     block: int | None = None
+    others: tuple[float, ...] = ()
 
 
 def frame_effects(recordings: Sequence[Recording], sampled: bool = True, comparisons: int = 1) -> FrameEffects:
@@ -61,7 +66,11 @@ def frame_effects(recordings: Sequence[Recording], sampled: bool = True, compari
     for recording in recordings:
         kinds.setdefault(recording.block, set()).add(recording.treated)
     complete = {block for block in kinds if len(kinds[block]) == 2}
-    compared = [recording for recording in recordings if recording.block in complete]
+    numbers = {block: at for at, block in enumerate(_blocks(recordings))}
+    compared = sorted(
+        (recording for recording in recordings if recording.block in complete),
+        key=lambda recording: numbers[recording.block],
+    )
     if not compared:
         raise ValueError("no recording of one kind can be compared with one of the other")
     tree = _Tree.of(compared)
@@ -189,21 +198,37 @@ class _Tree:
 
 
 class _Contrast:
-    """The second kind less the first, as weights of recordings: the mean over blocks of differences of means."""
+    """The second kind less the first, as weights of recordings in blocks: of means, or of least squares beside others.
+
+    ``recordings``: those of a block one after the other.
+    """
 
     def __init__(self, recordings: Sequence[Recording]) -> None:
         self._per = np.array([recording.per for recording in recordings], dtype=np.float64)
         self._treated = np.array([recording.treated for recording in recordings])
-        blocks = {block: at for at, block in enumerate(_blocks(recordings))}
-        self._block = np.array([blocks[recording.block] for recording in recordings])
-        self._blocks = len(blocks)
-        cell = 2 * self._block + self._treated
-        self._weights = np.where(self._treated, 1.0, -1.0) / np.bincount(cell)[cell] / self._blocks
+        numbers = {block: at for at, block in enumerate(_blocks(recordings))}
+        self._block = np.array([numbers[recording.block] for recording in recordings])
+        self._blocks = len(numbers)
+        design = np.column_stack([self._treated, np.eye(self._blocks)[self._block]]).astype(np.float64)
+        others = np.array([recording.others for recording in recordings], dtype=np.float64)
+        beside = np.hstack([design, others])
+        rank = int(np.linalg.matrix_rank(beside))
+        self._adjusted = rank > self._blocks + 1 and len(recordings) - rank >= _FEWEST
+        if self._adjusted and rank > np.linalg.matrix_rank(beside[:, 1:]):
+            design = beside
+        left, values, right = np.linalg.svd(design, full_matrices=False)
+        kept = values > 1e-9 * values[0]
+        self._basis, half = left[:, kept], right[kept].T / values[kept]
+        self._weights = half[0] @ self._basis.T
+        self._free = float(len(recordings) - kept.sum())
+        starts = np.flatnonzero(np.r_[True, self._block[1:] != self._block[:-1]])
+        self._clusters = Clusters(self._basis, half, starts.astype(np.int64))
 
     def baseline(self, counts: Floats) -> Floats:
         """Mean per transaction of the first kind, blocks alike."""
-        first = np.where(self._treated, 0.0, -self._weights)
-        return np.asarray(counts / self._per @ first)
+        first = np.where(self._treated, 0.0, 1.0)
+        cells = np.bincount(self._block, first, self._blocks)
+        return np.asarray(counts / self._per @ (first / cells[self._block] / self._blocks))
 
     def judge(self, counts: Floats, measured: Flags) -> tuple[Floats, Floats | None, Floats]:
         """Of rows (k, recordings): change, its standard error (None where the noise is unknown), degrees of freedom.
@@ -217,30 +242,54 @@ class _Contrast:
         mean = counts.sum(axis=1) / self._per.sum()
         by_counting = mean * float(np.sum(self._weights**2 / self._per))
         in_common = mean**2 * float(np.sum(self._weights**2))
-        often = counts.sum(axis=1) >= ENOUGH * counts.shape[1]
+        often = counts.sum(axis=1) >= ENOUGH * len(np.unique(2 * self._block + self._treated))
         excess = ((variance - by_counting) / in_common)[often]
         spread = max(0.0, float(np.median(excess))) if len(excess) else 0.0
         expected = by_counting + spread * in_common
+        own, own_free = self._surest(rates, variance, free)
         if measured.all():
-            return change, np.sqrt(variance), self._welch(rates, free)
+            return change, np.sqrt(own), own_free
         ratio, degrees = _moderated(variance / expected, free, often & ~measured)
-        ratio[measured], degrees[measured] = (variance / expected)[measured], free
+        ratio[measured], degrees[measured] = (own / expected)[measured], own_free[measured]
         return change, np.sqrt(ratio * expected), degrees
+
+    def _surest(self, rates: Floats, variance: Floats, free: float) -> tuple[Floats, Floats]:
+        """Variances (k) of rows that stand by their own, and degrees of freedom: never surer than their slots let them,
+        and of one block those where both kinds may vary differently.
+        """
+        if self._blocks == 1:
+            return variance, np.full(len(rates), free) if self._adjusted else self._welch(rates, free)
+        plain = self._plain(rates)
+        reach = [float(distributions.t.ppf((1 + LEVEL) / 2, degrees)) for degrees in (free, self._free)]
+        wider = plain * reach[1] ** 2 > variance * reach[0] ** 2
+        return np.where(wider, plain, variance), np.where(wider, self._free, free)
 
     def _welch(self, rates: Floats, free: float) -> Floats:
         """Degrees of freedom of each row where both kinds may vary differently."""
         sizes = [int((self._treated == kind).sum()) for kind in (False, True)]
-        if self._blocks > 1 or min(sizes) < 2:
+        if min(sizes) < 2:
             return np.full(len(rates), free)
         parts = [np.var(rates[:, self._treated == kind], axis=1, ddof=1) / sizes[kind] for kind in (False, True)]
         spread = sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
         return np.asarray(np.maximum((parts[0] + parts[1]) ** 2 / np.maximum(spread, 1e-300), min(sizes) - 1.0))
 
+    def _residuals(self, rates: Floats) -> Floats:
+        return np.asarray(rates - rates @ self._basis @ self._basis.T, dtype=np.float64)
+
+    def _plain(self, rates: Floats) -> Floats:
+        """Variances of the change where all recordings are independent."""
+        squares = np.sum(self._residuals(rates) ** 2, axis=1) / self._free
+        return np.asarray(squares * float(np.sum(self._weights**2)))
+
     def _variance(self, rates: Floats) -> tuple[Floats | None, float]:
-        """Of the change by replicates, and its degrees of freedom: of differences of blocks, else of each kind."""
+        """Of the change by replicates, and its degrees of freedom: between blocks, else of each kind."""
         if self._blocks > 1:
-            parts = [rates[:, self._block == at] @ self._weights[self._block == at] for at in range(self._blocks)]
-            return np.var(parts, axis=0, ddof=1) * self._blocks, self._blocks - 1.0
+            first = np.eye(1, self._clusters.half.shape[0])
+            weights = self._clusters.weights(first)
+            sums = np.add.reduceat(weights * self._residuals(rates), self._clusters.starts, axis=1)
+            return np.sum(sums**2, axis=1), float(self._clusters.expected(weights)[1][0])
+        if self._adjusted:
+            return self._plain(rates), self._free
         kinds = [rates[:, self._treated == kind] for kind in (False, True)]
         sizes = [kind.shape[1] for kind in kinds]
         if max(sizes) < 2:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -241,7 +241,7 @@ def explain(
         name = f"{factor.name}={describe(factor.name, comparison.level)}"
         groups = grouped(profiled, factor.name, comparison.level, factor.baseline)
         try:
-            effects = frame_effects([_recording(*group, ms) for group in groups], comparisons=len(plan.comparisons))
+            effects = frame_effects([_recording(group, ms) for group in groups], comparisons=len(plan.comparisons))
         except ValueError:  # one of both levels has no profile
             continue
         if not effects.pair:
@@ -310,38 +310,59 @@ def layered(stack: str) -> str:
     return ";".join([last, *(() if last == JVM else names[begin:] if last != JDK else names)])
 
 
-def grouped(
-    units: Sequence[_M], factor: str, level: Level, baseline: Level
-) -> Iterator[tuple[Sequence[_M], bool, int | None]]:
-    """Units of both levels, those of one level in one instance together, whether they have the level rather than its
-    baseline, and their block: of the blocks that hold most.
+@dataclass(frozen=True)
+class Group(Generic[_M]):
+    """Units that are one recording: ``treated`` where they have the level rather than its baseline. ``block``: what
+    they are compared within. ``others``: of each level of other factors, its share of the units.
+    """
+
+    units: Sequence[_M]
+    treated: bool
+    block: int | None
+    others: tuple[float, ...]
+
+
+def grouped(units: Sequence[_M], factor: str, level: Level, baseline: Level) -> Iterator[Group[_M]]:
+    """Units of both levels: each slot where the level changes inside instances, else all of an instance together, in
+    the blocks that hold most.
     """
     compared = [unit for unit in units if unit.observation.treatment[factor] in (level, baseline)]
     treated = [unit.observation.treatment[factor] == level for unit in compared]
+    others = _others([unit.observation for unit in compared], factor)
     kinds = defaultdict[int, set[bool]](set)
     for unit, kind in zip(compared, treated, strict=True):
         kinds[unit.observation.trial].add(kind)
-    if len(kinds) == 1:  # of this instance alone
-        yield from (([unit], kind, None) for unit, kind in zip(compared, treated, strict=True))
-        return
-    groups = defaultdict[tuple[int, bool], list[_M]](list)
-    for unit, kind in zip(compared, treated, strict=True):
-        groups[unit.observation.trial, kind].append(unit)
-    blocks = _blocks(groups, factor, any(len(both) == 2 for both in kinds.values()))
-    yield from ((units, kind, blocks[trial, kind]) for (trial, kind), units in groups.items())
+    groups = defaultdict[tuple[int, bool], list[int]](list)
+    for at, (unit, kind) in enumerate(zip(compared, treated, strict=True)):
+        groups[unit.observation.trial, kind].append(at)
+    firsts = {group: compared[places[0]].observation for group, places in groups.items()}
+    live = sum(len(both) == 2 for both in kinds.values())
+    blocks = _blocks(firsts, factor, live > 0)
+    alone = live >= _FEWEST or len(kinds) == 1  # slots are compared with those of their instance
+    for group, places in groups.items():
+        for together in [[at] for at in places] if alone else [places]:
+            members = [compared[at] for at in together]
+            yield Group(
+                members, group[1], blocks[group] if len(kinds) > 1 else None, tuple(others[together].mean(axis=0))
+            )
+
+
+def _others(observations: Sequence[Observation], factor: str) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """One column a level of the other factors, but for each factor's first."""
+    rows = [[pair for pair in one.treatment.levels if pair[0] != factor] for one in observations]
+    first = dict(reversed([pair for row in rows for pair in row]))
+    levels = [pair for pair in dict.fromkeys(pair for row in rows for pair in row) if pair[1] != first[pair[0]]]
+    return np.array([[float(pair in row) for pair in levels] for row in rows]).reshape(len(rows), len(levels))
 
 
 def _blocks(
-    groups: Mapping[tuple[int, bool], Sequence[Measured]], factor: str, within: bool
+    firsts: Mapping[tuple[int, bool], Observation], factor: str, within: bool
 ) -> dict[tuple[int, bool], int | None]:
-    """Of an instance and whether it is treated: the instance where live levels change in it, else block and levels of
-    other factors, else the block; None where too few have both levels.
+    """Of an instance and whether it is treated, by its first observation: the instance where live levels change in it,
+    else block and levels of other factors, else the block; None where too few have both levels.
     """
-    keys: list[dict[tuple[int, bool], object]] = [{group: group[0] for group in groups}] if within else []
-    firsts = {group: units[0].observation for group, units in groups.items()}
-    others = {
-        group: tuple(pair for pair in first.treatment.levels if pair[0] != factor) for group, first in firsts.items()
-    }
+    keys: list[dict[tuple[int, bool], object]] = [{group: group[0] for group in firsts}] if within else []
+    others = {group: tuple(pair for pair in one.treatment.levels if pair[0] != factor) for group, one in firsts.items()}
     keys.append({group: (first.block, others[group]) for group, first in firsts.items()})
     keys.append({group: first.block for group, first in firsts.items()})
     for key in keys:
@@ -351,19 +372,20 @@ def _blocks(
         if sum(len(kinds) == 2 for kinds in both.values()) >= _FEWEST:
             numbers = {block: at for at, block in enumerate(both)}
             return {group: numbers[block] for group, block in key.items()}
-    return dict.fromkeys(groups)
+    return dict.fromkeys(firsts)
 
 
-def _recording(units: Sequence[_Profiled], treated: bool, block: int | None, ms: float) -> Recording:
+def _recording(group: Group[_Profiled], ms: float) -> Recording:
     """``ms``: of CPU that a sample stands for in all recordings alike."""
     stacks: defaultdict[str, float] = defaultdict(float)
-    for unit in units:
+    for unit in group.units:
         share = unit.application * unit.transactions / ms / (sum(unit.stacks.values()) or 1.0)
         for stack, samples in unit.stacks.items():
             stacks[stack] += samples * share
         for name, cpu in unit.measured.items():
             stacks[name] += cpu * unit.transactions / ms
-    return Recording(stacks, treated, sum(unit.transactions for unit in units), block)
+    transactions = sum(unit.transactions for unit in group.units)
+    return Recording(stacks, group.treated, transactions, group.block, group.others)
 
 
 def profiling_cost(observations: Sequence[Observation], profiled: frozenset[Place]) -> tuple[float, Interval] | None:

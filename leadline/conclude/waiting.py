@@ -17,7 +17,7 @@ from types import MappingProxyType
 import numpy as np
 
 from leadline.analysis.frames import Recording, frame_effects
-from leadline.conclude.explanation import MOST_TOLD, Statements, Unit, grouped, layer_of, short
+from leadline.conclude.explanation import MOST_TOLD, Group, Statements, Unit, grouped, layer_of, short
 from leadline.conclude.explanation import sentence as frames_sentence
 from leadline.design.profiling import Place
 from leadline.model.frames import (
@@ -165,13 +165,13 @@ def explain_waits(
     """``served`` and ``statements``: by number of the trial, and slot. None where nothing tells what response times
     consist of.
     """
+    requests = {place: of for place, of in served.items() if of.requests}
     units = [
         _Unit(observation, parts)
         for observation in observations
-        if (parts := _parts(observation, served.get((observation.trial, observation.slot))))
+        if not requests or (observation.trial, observation.slot) in requests  # else their parts are others
+        if (parts := _parts(observation, requests.get((observation.trial, observation.slot))))
     ]
-    if any(len(unit.parts) > 1 for unit in units):  # whose waits were recorded
-        units = [unit for unit in units if len(unit.parts) > 1]
     units += [
         _by_statement(observation, of_place)
         for observation in observations
@@ -187,7 +187,7 @@ def explain_waits(
             of_response = [unit for unit in units if response in unit.parts]
             groups = grouped(of_response, factor.name, comparison.level, factor.baseline)
             try:
-                recordings = [_recording(*group, response) for group in groups]
+                recordings = [_recording(group, response) for group in groups]
                 effects = frame_effects(recordings, sampled=False, comparisons=len(plan.comparisons) * len(responses))
             except ValueError:  # one of both levels tells nothing
                 continue
@@ -274,12 +274,12 @@ def _near(requests: Sequence[Request], response: str) -> Sequence[Request]:
     return ranked[low : max(high, low + 1)]
 
 
-def _recording(units: Sequence[_Unit], treated: bool, block: int | None, response: str) -> Recording:
+def _recording(group: Group[_Unit], response: str) -> Recording:
     stacks = defaultdict[str, float](float)
-    for unit in units:
+    for unit in group.units:
         for part, ms in unit.parts[response].items():
             stacks[part] += ms
-    return Recording(stacks, treated, len(units), block)
+    return Recording(stacks, group.treated, len(group.units), group.block, group.others)
 
 
 def _slow(

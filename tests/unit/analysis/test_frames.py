@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from leadline.analysis.frames import Recording, frame_effects
@@ -88,3 +89,35 @@ def test_a_method_that_is_named_on_no_path_is_told_all_the_same() -> None:
     text = sentence(replace(effects, carriers=(), methods=(method,)), Unit("CPU", "samples"))
     assert "a.Orders.price" not in text
     assert "100 % in Orders.price itself" in text
+
+
+def test_what_else_differs_is_adjusted_for_within_and_over_blocks() -> None:
+    """A second factor that costs ten times as much is half as frequent among the treated."""
+    rng = np.random.default_rng(4)
+    cells = [(False, 0.0), (False, 1.0), (False, 1.0), (True, 0.0), (True, 0.0), (True, 1.0)]
+    for blocks in (6, 1):
+        recordings = [
+            Recording(
+                {
+                    "a.Main.run": 600 + rng.normal(),
+                    "b.Other.work": 500 * other,
+                    "c.Own.cost": 50 * treated + rng.normal(),
+                },
+                treated,
+                10.0,
+                block if blocks > 1 else None,
+                (other,),
+            )
+            for block in range(blocks)
+            for treated, other in cells * (1 if blocks > 1 else 3)
+        ]
+        effects = frame_effects(recordings)
+        assert [effect.name for effect in effects.carriers] == ["c.Own.cost"]
+        assert effects.total.change == pytest.approx(5.0, abs=0.2)
+        alone = frame_effects([replace(recording, others=()) for recording in recordings])
+        assert alone.total.change < -5, "the other factor's"
+
+
+def test_what_differs_as_the_treatment_does_is_not_adjusted_for() -> None:
+    recordings = [replace(recording, others=(float(recording.treated),)) for recording in _recordings(4, blocks=True)]
+    assert frame_effects(recordings).total.change == pytest.approx(20.0)

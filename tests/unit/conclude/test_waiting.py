@@ -80,8 +80,11 @@ FACTOR = Factor("pool", (10, 1), 10)
 PLAN = Plan("one-at-a-time", 1, (FACTOR,), ())
 
 
-def _study(blocks: int, more: float, recorded: bool) -> StudyWaits | None:
-    """Each block both levels; with one connection ``more`` ms of waiting for it, of two requests in three."""
+def _study(blocks: int, more: float, recorded: bool, skipped: int = 0) -> StudyWaits | None:
+    """Each block both levels; with one connection ``more`` ms of waiting for it, of two requests in three.
+
+    Of the first ``skipped`` trials nothing is recorded.
+    """
     rng = random.Random(3)
     observations, served = [], dict[Place, Served]()
     for trial in range(2 * blocks):
@@ -107,7 +110,8 @@ def _study(blocks: int, more: float, recorded: bool) -> StudyWaits | None:
         role = Role.TREATMENT if size == 1 else Role.BASELINE
         treatment = Treatment((("pool", size),))
         observations.append(Observation(trial, trial, trial // 2, 0, role, treatment, float(trial), responses))
-        served[trial, None] = Served(requests, 10.0)
+        if trial >= skipped:
+            served[trial, None] = Served(requests, 10.0)
     return explain_waits(PLAN, observations, served if recorded else {}, plain_level)
 
 
@@ -131,6 +135,14 @@ def test_a_wait_for_a_connection_is_named_with_its_size() -> None:
     assert not code.named
     (slow,) = [sentence for sentence in waits.slow if sentence.startswith("pool=1: ")]
     assert "of requests that wait in Orders.buy the slowest take" in slow
+
+
+def test_trials_without_recorded_waits_are_not_held_against_those_with() -> None:
+    waits, all_recorded = _study(5, 30.0, recorded=True, skipped=2), _study(4, 30.0, recorded=True)
+    assert waits is not None
+    assert all_recorded is not None
+    for some, every in zip(waits.levels, all_recorded.levels, strict=True):
+        assert some.effects.recordings == every.effects.recordings == (4, 4)
 
 
 def test_without_recorded_waits_the_mean_is_told_by_counters() -> None:
