@@ -55,7 +55,7 @@ factors:
   jvm.flag.ReservedCodeCacheSize: [251658240, 6291456]
 settings: { jvm.heap: 256m, app.extra_allocation: 2000 }
 profile: full
-design: { kind: one-at-a-time, replicates: 4, seed: 5 }
+design: { kind: full-factorial, replicates: 3, seed: 5 }
 responses: [cpu_per_transaction, mean]
 """
 CPU = {
