@@ -71,7 +71,8 @@ def _run(tmp_path: Path, text: str, server: str) -> dict[str, Any]:
     app, load = SERVERS[server]
     text = text.replace("JAVA", str(java.path)).replace("APP", app).replace("SERVER", server).replace("LOAD", load)
     (tmp_path / "study.yaml").write_text(text)
-    done = leadline("run", "study.yaml", "--json", cwd=tmp_path)
+    done = leadline("run", "study.yaml", "--json", cwd=tmp_path, timeout=1800)
+    (tmp_path / "study.json").write_text(done.stdout)
     assert done.returncode == 0, done.stderr
     analysis: dict[str, Any] = json.loads(done.stdout)["analysis"]
     return analysis
