@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.stack, matrix("costs planted on four servers take eigh
 
 BROKERAGE = "users: 12, variables: { think: 100ms }"
 DEALERSHIP = (
-    "scenario: dealership, load_units: 4, variables: { injection_rate: 4, dealer_cycle: 1s, plant_cycle: 250ms }"
+    "scenario: dealership, load_units: 2, variables: { injection_rate: 2, dealer_cycle: 1s, plant_cycle: 250ms }"
 )
 DATABASE, _, COLLECTOR, COMPILER, _ = MEASURED
 SERVERS = {
@@ -28,7 +28,7 @@ LIVE = """\
 study: planted-live
 question: Where does what was planted show?
 stack: { app: APP, server: SERVER, mode: direct, java: JAVA }
-workload: { LOAD, ramp_up: 12s, steady: 32s, ramp_down: 1s }
+workload: { LOAD, ramp_up: 10s, steady: 32s, ramp_down: 1s }
 factors:
   app.extra_cpu: [0, 1000]
   app.extra_wait: [0, 20000]
@@ -49,7 +49,7 @@ RESTARTED = """\
 study: planted-jvm
 question: Where does what was planted show?
 stack: { app: APP, server: SERVER, mode: direct, java: JAVA }
-workload: { LOAD, ramp_up: 10s, steady: 16s, ramp_down: 1s }
+workload: { LOAD, ramp_up: 8s, steady: 12s, ramp_down: 1s }
 factors:
   jvm.collector: [g1, zgc]
   jvm.flag.ReservedCodeCacheSize: [251658240, 6291456]
