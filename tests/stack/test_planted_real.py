@@ -33,8 +33,8 @@ factors:
   app.extra_cpu: [0, 1000]
   app.extra_wait: [0, 20000]
   app.extra_lock: [0, 3000]
-  app.extra_allocation: [0, 4000]
-  app.extra_reads: [0, 20]
+  app.extra_allocation: [0, 10000]
+  app.extra_reads: [0, 10]
   app.extra_scans: [0, 4]
 settings: { jvm.heap: 256m }
 profile: full
