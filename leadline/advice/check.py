@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from leadline.advice.facts import MINUS
 from leadline.advice.findings import Finding, written
 from leadline.model.bounds import RawLevel
 from leadline.model.errors import UsageError
@@ -16,6 +15,7 @@ from leadline.model.knob import Knob, Level
 from leadline.model.record import StudyRecord
 from leadline.model.result import Effect, Interval, StudyAnalysis, Verdict
 from leadline.model.study import Study
+from leadline.model.units import MINUS
 
 _LOAD = (
     *("scenario", "preset", "arrivals", "users", "rate", "clients", "threads", "profile", "bursts", "replay", "speed"),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from leadline.model.knob import Level
+from leadline.model.units import MINUS
 
 FULL = 0.5  # share of samples with all in use, and callers waiting on average, from which a pool is starved
 
@@ -137,9 +138,6 @@ class TrialFacts:
     database: Mapping[str, float] = field(default_factory=dict)  # counters a second, gauges as their mean
     limits: StudyLimits = StudyLimits()
     disturbed: bool = False  # by other programs: what it shows may be theirs
-
-
-MINUS = "\u2212"
 
 
 @dataclass(frozen=True)

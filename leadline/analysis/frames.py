@@ -212,9 +212,9 @@ class _Contrast:
         design = np.column_stack([self._treated, np.eye(self._blocks)[self._block]]).astype(np.float64)
         others = np.array([recording.others for recording in recordings], dtype=np.float64)
         beside = np.hstack([design, others])
-        rank = int(np.linalg.matrix_rank(beside))
-        self._adjusted = rank > self._blocks + 1 and len(recordings) - rank >= _FEWEST
-        if self._adjusted and rank > np.linalg.matrix_rank(beside[:, 1:]):
+        rank, without = (int(np.linalg.matrix_rank(columns)) for columns in (beside, beside[:, 1:]))
+        self._adjusted = self._blocks + 1 < rank <= len(recordings) - _FEWEST and rank > without
+        if self._adjusted:
             design = beside
         left, values, right = np.linalg.svd(design, full_matrices=False)
         kept = values > 1e-9 * values[0]

@@ -10,10 +10,10 @@ from leadline.model.naming import Describe
 from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.result import AcrossHosts, AtLeast, Effect, HostEffect, ResponseAnalysis, StudyAnalysis, Verdict
 from leadline.model.study import Study
+from leadline.model.units import MINUS
 from leadline.model.workload import RATE, USERS
 
 MOST = 3  # settings told in full, responses of one setting, names in a list
-MINUS = "\u2212"
 _NOUN = {"mean": "the mean response time", "max": "the largest response time", "startup": "the start-up time"}
 
 

@@ -7,6 +7,7 @@ import re
 
 from leadline.model.errors import quoted
 
+MINUS = "\u2212"
 _SIZE = {"": 1, "b": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 _DURATION = {"ns": 1e-9, "us": 1e-6, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _NUMBER = r"\d+\.?\d*|\.\d+"
@@ -51,7 +52,7 @@ def rounded(value: float, digits: int) -> str:
 
 def signed(value: float, digits: int) -> str:
     """``rounded`` with its sign."""
-    return ("" if value < 0 else "+") + rounded(value, digits)
+    return (MINUS if value < 0 else "+") + rounded(abs(value), digits)
 
 
 def format_size(size: int) -> str:

@@ -26,10 +26,9 @@ from leadline.model.result import (
 )
 from leadline.model.shapes import PRESETS, profile_points
 from leadline.model.study import Study
-from leadline.model.units import format_duration, format_number
+from leadline.model.units import MINUS, format_duration, format_number
 from leadline.model.workload import RATE, USERS, Workload, is_load
 
-MINUS = "\u2212"
 NOT_RECORDED = "not recorded"
 _MARKS = re.compile(r"([\\`*_{}\[\]#|~])")  # of Markdown
 _SHORT = 240  # characters of an answer that needs no lead

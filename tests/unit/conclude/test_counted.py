@@ -27,7 +27,7 @@ def counted(*instructions: int) -> Counted:
         ((1_005_000, 1_004_000), "more instructions (+0.45 % [+0.4, +0.5])", GateVerdict.REGRESSION),
         ((1_001_000, 999_000), "no difference beyond 0.25 % of instructions", GateVerdict.UNCHANGED),
         ((1_001_000, 1_004_000), "not clear by layouts (+0.25 % [+0.1, +0.4])", GateVerdict.UNDECIDED),
-        ((994_000, 995_000), "fewer instructions (-0.55 % [-0.6, -0.5])", GateVerdict.IMPROVEMENT),
+        ((994_000, 995_000), "fewer instructions (−0.55 % [−0.6, −0.5])", GateVerdict.IMPROVEMENT),
     ],
 )
 def test_a_change_is_one_in_every_layout(instructions: tuple[int, ...], answer: str, verdict: GateVerdict) -> None:

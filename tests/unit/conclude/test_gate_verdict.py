@@ -63,7 +63,7 @@ def gate(cpu: tuple[float, float], rates: GateRates | None = None) -> Gate:
 def test_one_line_says_the_verdict_and_what_it_rests_on() -> None:
     assert gate((3.1, 9.0)).line == (
         "regression: cpu_per_transaction +6.05 % [+3.1, +9], harm of more than 3 %; "
-        "throughput 0 % [-1, +1], no harm of more than 5 % (7 of 20 blocks in 1m23s)"
+        "throughput 0 % [−1, +1], no harm of more than 5 % (7 of 20 blocks in 1m23s)"
     ).replace(" 0 %", " +0 %")
 
 

@@ -68,4 +68,4 @@ def test_a_difference_that_was_measured_exactly_is_told_with_its_size() -> None:
     usable = (frozenset[int](), frozenset({0}), frozenset({0, 1}))
     said = sentence(Bisection(2, (ends,), usable, exact=True), "p50", log=True, ordered=True, change=str)
     assert said.startswith("Not yet told which change")
-    assert "the ends differ by -12 %, after 2 trials in 1 probes" in said
+    assert "the ends differ by −12 %, after 2 trials in 1 probes" in said

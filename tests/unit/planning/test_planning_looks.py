@@ -103,7 +103,7 @@ def test_a_settled_level_is_dropped_and_the_others_go_on(tmp_path: Path) -> None
     assert gone
     assert {trial.planned.treatment["server.pool"] for trial in gone} == {2}
     assert all(trial.planned.block >= 3 for trial in gone)
-    assert gone[0].failure_message.startswith("closed at interim analysis 1 of 3: worse, -")
+    assert gone[0].failure_message.startswith("closed at interim analysis 1 of 3: worse, −")
     baselines = [trial for trial in record.trials if trial.planned.role is not Role.TREATMENT]
     stopped = 3 * int(result.stopped[8]) if result.stopped else 9
     assert all(trial.state == "done" for trial in baselines if trial.planned.block < stopped)
