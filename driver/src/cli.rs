@@ -59,6 +59,8 @@ pub enum Command {
     Schema,
     /// Print CPUs and limits of this host, then its clock for each line of standard input.
     Host,
+    /// Have a JVM of this host write what it compiled, by address, to /tmp/perf-PID.map.
+    Perfmap { pid: u32 },
 }
 
 /// What of the results counts as their moment.

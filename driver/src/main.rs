@@ -25,6 +25,9 @@ fn execute(command: Command) -> Result<i32, Failure> {
         Command::Schema => print(scenario::SCHEMA),
         Command::Host => sys::host::answer(std::io::stdin().lock(), std::io::stdout().lock())
             .map_err(|e| Failure::Run(format!("standard output: {e}")))?,
+        Command::Perfmap { pid } => {
+            sys::perfmap::write(pid).map_err(|e| Failure::Run(format!("process {pid}: {e}")))?;
+        }
         Command::Check { scenario, variables } => {
             let read = scenario::read::load(&scenario, &variables).map_err(Failure::Usage)?;
             let (path, name, count) = (scenario.display(), &read.name, read.transactions.len());

@@ -24,7 +24,7 @@ from leadline.places.guest.boot import BLOCKS, QEMU, Boot, Counter
 from leadline.places.guest.machine import Saved, boot_and_save, fork, fork_and_save, run
 from leadline.places.guest.results import Outcome
 from leadline.places.virtual import instructions, job
-from leadline.places.virtual.instructions import Mapped, Symbols
+from leadline.places.virtual.instructions import Compiled, Mapped, Symbols
 
 pytestmark = [
     pytest.mark.stack,
@@ -168,7 +168,7 @@ def test_counting_instructions_changes_no_digit_and_tells_a_planted_system_call(
         with_plugin, without = place.fork(warm, name, text, counter=marks), place.fork(warm, f"{name}-plain", text)
         assert seen(with_plugin) == seen(without)
         lines = (with_plugin.console.parent / BLOCKS).read_text().splitlines()
-        return instructions.counted(lines, symbols, Mapped("", {}))
+        return instructions.counted(lines, symbols, Mapped("", {}), Compiled("", {}))
 
     few, many = counted("few", 3), counted("many", 7)
     assert (few["syscalls.sync"], many["syscalls.sync"]) == (3, 7)

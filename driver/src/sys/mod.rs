@@ -3,6 +3,7 @@
 pub mod alarms;
 pub mod host;
 pub mod idle;
+pub mod perfmap;
 pub mod poller;
 pub mod process;
 pub mod socket;

@@ -41,6 +41,15 @@ pub fn stop_requested() -> bool {
     STOP.load(Ordering::Relaxed)
 }
 
+/// Sends a signal to another process.
+pub fn send(process: u32, signal: libc::c_int) -> io::Result<()> {
+    // SAFETY: the call takes plain numbers.
+    match unsafe { libc::kill(process as libc::pid_t, signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 /// CPUs on which this process may run.
 pub fn allowed_cpus() -> Vec<usize> {
     // SAFETY: the set is plain data that the call fills in; numbers stay within it.

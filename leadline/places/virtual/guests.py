@@ -286,7 +286,9 @@ class Guests:
             captured.directory / "raw" / "gc.log",
         ]
         knobs = job.knobs(self._host.files(dict(order.live)))
-        text, seconds = job.measured(self._load(run), run.out, logs), host.of_fork(run.seconds)
+        counted = self._accelerator is None and isinstance(instructions.plugin(self._study.observe), Path)
+        text = job.measured(self._load(run), run.out, logs, find_binary() if counted else None)
+        seconds = host.of_fork(run.seconds)
         if self._accelerator is None:
             return self._forked(saved, "\n".join([job.helpers(), knobs, text]), directory, seconds)
         before, more = self._past(order.past)

@@ -1,8 +1,8 @@
-"""What the load of a fork executed: system calls by kind, instructions by symbol of the kernel and by file of code.
+"""What the load of a fork executed: system calls by kind, instructions by symbol of the kernel, by method and by file.
 
 QEMU counts blocks of code (``leadline.places.guest.boot``). The kernel tells its symbols before the services start,
-and the processes what they map after the load. Blocks count from the last of the figures before the load to the
-first of those after it: ``MARKS`` are the kernel's functions that begin and end them.
+after the load the processes what they map and JVMs what they compiled. Blocks count from the last of the figures before
+the load to the first of those after it: ``MARKS`` are the kernel's functions that begin and end them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from leadline.places.guest.results import Outcome
 from leadline.places.virtual import figures
 from leadline.places.virtual.capture import SERVICES
 
-INSTRUCTIONS = "instructions.json"  # counts by ``syscalls.NAME``, ``instructions.kernel.SYMBOL``, ``.PART.FILE``
-KALLSYMS, MAPS = "kallsyms", "maps"  # files that a guest sends
+INSTRUCTIONS = "instructions.json"  # counts by ``syscalls.NAME``, ``instructions.kernel.SYMBOL``, ``.PART.CODE``
+KALLSYMS, MAPS, COMPILED = "kallsyms", "maps", "compiled"  # files that a guest sends
 MARKS = ("snmp_seq_show", "proc_tid_io_accounting")  # first and last of the figures' files, read by nothing else
 
 _CALL = "__x64_sys_"
@@ -36,6 +36,10 @@ _OTHER = "other"  # programs of no service: the driver, the guest's script
 _SUFFIX = re.compile(r"\.(?:isra|constprop|part|cold|llvm)\b.*")  # of parts and copies that a compiler makes
 _SYMBOL = re.compile(r"([0-9a-f]{16}) [tTwW] (\S+)")
 _MAPPED = re.compile(r"/proc/(\d+)/maps:([0-9a-f]+)-([0-9a-f]+) ..x. \S+ \S+ \S+ *(.*)")
+
+
+_COMPILED = re.compile(r"/tmp/perf-(\d+)\.map:(?:0x)?([0-9a-f]+) (?:0x)?([0-9a-f]+) (.+)")
+_HIDDEN = re.compile(r"/0x[0-9a-f]+")  # where a hidden class lies
 
 
 @dataclass(frozen=True)
@@ -106,14 +110,39 @@ class Mapped:
         return f"{'+'.join(parts)}.{'+'.join(names)}"
 
 
-def counted(blocks: Iterable[str], symbols: Symbols, mapped: Mapped) -> dict[str, int]:
+class Compiled:
+    """What JVMs compiled. ``perfmaps``: lines of ``/tmp/perf-PID.map`` with their path; ``parts``: services of
+    processes.
+    """
+
+    def __init__(self, perfmaps: str, parts: Mapping[int, str]) -> None:
+        lines = (match for line in perfmaps.splitlines() if (match := _COMPILED.match(line)))
+        self._code = sorted(
+            (int(begin, 16), int(size, 16), f"{parts[int(process)]}.{_method(name)}")
+            for process, begin, size, name in (match.groups() for match in lines)
+            if int(process) in parts
+        )
+        self._begins = [begin for begin, *_ in self._code]
+
+    def name(self, address: int) -> str | None:
+        """``PART.METHOD``, or the JVM's own name of a stub; None of what was not compiled."""
+        begin, size, name = self._code[bisect_right(self._begins, address) - 1] if self._code else (0, 0, "")
+        return name if begin <= address < begin + size else None
+
+
+def _method(name: str) -> str:
+    """Class and method of ``TYPE CLASS.METHOD(TYPES)``."""
+    return _HIDDEN.sub("", name.partition("(")[0].rpartition(" ")[2] if "(" in name else name)
+
+
+def counted(blocks: Iterable[str], symbols: Symbols, mapped: Mapped, compiled: Compiled) -> dict[str, int]:
     """Counts by name, largest first. Raises ValueError for a line that is no block's."""
     counts: dict[str, int] = defaultdict(int)
     for line in blocks:
         where, instructions, executions = line.split()
         address, times = int(where, 16), int(executions)
         if address < KERNEL_HALF:
-            name = mapped.name(address)
+            name = compiled.name(address) or mapped.name(address)
         else:
             name = f"kernel.{symbols.name(address)}"
             if (call := symbols.call(address)) is not None:
@@ -144,6 +173,8 @@ def tell(outcome: Outcome, symbols: Symbols) -> None:
     threads = figures.read(outcome.files / "figures-after").threads
     parts = {process: part for (process, *_), (part, _) in threads.items() if part in SERVICES}
     with reading(str(blocks)):
-        counts = counted(lines_of(blocks), symbols, Mapped(read_text(outcome.files / MAPS), parts))
+        mapped = Mapped(read_text(outcome.files / MAPS), parts)
+        compiled = Compiled(read_text(outcome.files / COMPILED), parts)
+        counts = counted(lines_of(blocks), symbols, mapped, compiled)
     (outcome.files / INSTRUCTIONS).write_text(json.dumps(counts, indent=0), encoding="utf-8")
     blocks.unlink()

@@ -126,6 +126,10 @@ symbols() { # of the kernel, before anything else needs the memory
 maps() { # code of all processes
   grep -H ' ..xp ' /proc/[0-9]*/maps >/tmp/maps 2>/dev/null
 }
+compiled() { # DRIVER: what JVMs compiled, by address
+  for one in $(grep -lx java /proc/[0-9]*/comm 2>/dev/null | cut -d/ -f3); do "$1" perfmap "$one"; done >/dev/null 2>&1
+  grep -H '' /tmp/perf-*.map >/tmp/compiled 2>/dev/null || true
+}
 booted() { # RELEASE PARAMETER...: as it was to be booted
   [ "$(uname -r)" = "$1" ] || fail infrastructure "the guest came up with kernel $(uname -r), not $1"
   line=" $(cat /proc/cmdline) "; shift
@@ -211,10 +215,15 @@ def knobs(levels: Mapping[Path, str]) -> str:
     return "\n".join(f"knob {_quoted([str(path), text])}" for path, text in levels.items())
 
 
-def measured(load: str, out: Path, files: Sequence[Path]) -> str:
-    """Load, with figures before and after. ``files`` are put beside the driver's results, those that are there."""
-    lines = [told(), "figures before", load, "figures after", "maps", "settings settings-after"]
-    lines += [f"put {name} /tmp/{name}" for name in ("figures-before", "figures-after", "maps")]
+def measured(load: str, out: Path, files: Sequence[Path], driver: Path | None = None) -> str:
+    """Load, with figures before and after, and what JVMs compiled where the ``driver`` that asks them is given.
+
+    ``files`` are put beside the driver's results, those that are there.
+    """
+    asked = [f"compiled {_quoted([str(driver)])}"] if driver else []
+    lines = [told(), "figures before", load, "figures after", "maps", *asked, "settings settings-after"]
+    names = ["figures-before", "figures-after", "maps", *(["compiled"] if driver else [])]
+    lines += [f"put {name} /tmp/{name}" for name in names]
     lines.append(f'for f in {shlex.quote(str(out))}/*; do put "driver/${{f##*/}}" "$f"; done')
     lines += [f"[ ! -f {_quoted([str(path)])} ] || put {_quoted([f'logs/{path.name}', str(path)])}" for path in files]
     return "\n".join(lines)

@@ -1,13 +1,19 @@
 """Blocks of code become system calls by kind and instructions by symbol and file."""
 
 import json
+import os
+import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
+from leadline.host.java import find_java
+from leadline.host.jvm import java_environment
+from leadline.load.driver import find_binary
 from leadline.places.guest.results import Outcome
 from leadline.places.virtual import instructions
-from leadline.places.virtual.instructions import Mapped, Symbols, counted
+from leadline.places.virtual.instructions import Compiled, Mapped, Symbols, counted
 
 # Lines of /proc/kallsyms of Debian's cloud kernels, addresses and order as there.
 KALLSYMS = {
@@ -64,6 +70,13 @@ MAPS = """\
 /proc/61/maps:00401000-00500000 r-xp 00001000 00:02 1                                  /bin/busybox (deleted)
 /proc/62/maps:564000000000-564000100000 r-xp 00001000 00:02 1                          /usr/sbin/cron
 """
+# As JDK 17 and 25 write them, with the file's path before.
+PERFMAP = """\
+/tmp/perf-50.map:0x00007f0000260000 0x0000000000000040 long leadline.common.ExtraCosts.burn(long, long)
+/tmp/perf-50.map:0x00007f0000250000 0x0000000000000100 Interpreter
+/tmp/perf-50.map:0x00007f0000240000 0x0000000000000010 void a.Shop$$Lambda/0x00007f3c01000a00.run()
+/tmp/perf-62.map:0x00007f0000260000 0x0000000000000040 void other.Program.run()
+"""
 PARTS = {50: "server", 61: "web"}
 
 
@@ -106,6 +119,17 @@ def test_code_of_services_by_file_and_of_others_together() -> None:
     assert Mapped("", {}).name(0x401000) == "other"
 
 
+def test_compiled_code_has_the_name_of_its_method() -> None:
+    compiled = Compiled(PERFMAP, PARTS)
+    assert compiled.name(0x7F0000260000) == "server.leadline.common.ExtraCosts.burn"
+    assert compiled.name(0x7F0000260040) is None, "behind its end"
+    assert compiled.name(0x7F0000250010) == "server.Interpreter"
+    assert compiled.name(0x7F0000240000) == "server.a.Shop$$Lambda.run"
+    assert compiled.name(0x10) is None
+    assert Compiled("", PARTS).name(0x7F0000260000) is None
+    assert Compiled(PERFMAP, {}).name(0x7F0000260000) is None, "of no service"
+
+
 def test_blocks_are_added_up_by_name_largest_first() -> None:
     blocks = [
         "401002 7 10",
@@ -115,7 +139,7 @@ def test_blocks_are_added_up_by_name_largest_first() -> None:
         "ffffffff8d54d8b0 4 9",
         "ffffffff8d54d8b0 2 1",  # a shorter block of the same call: time was over in it
     ]
-    found = counted(blocks, Symbols.of(KALLSYMS["6.1"]), Mapped(MAPS, PARTS))
+    found = counted(blocks, Symbols.of(KALLSYMS["6.1"]), Mapped(MAPS, PARTS), Compiled("", PARTS))
     assert list(found.items()) == [
         ("instructions.kernel.__x64_sys_getpid", 320),
         ("instructions.other+web.busybox", 70),
@@ -132,8 +156,50 @@ def test_what_a_fork_executed_lies_beside_its_files(tmp_path: Path) -> None:
     thread = "/proc/{0}/task/{0}/status:Uid:\t{1}\t{1}\n/proc/{0}/task/{0}/schedstat:1 2 3\n"
     (files / "figures-after").write_text(thread.format(50, 1002) + thread.format(60, 0))
     (files / "maps").write_text(MAPS)
-    (tmp_path / "blocks").write_text("7f1000000010 5 3\n401002 7 10\n")
+    (files / "compiled").write_text(PERFMAP)
+    (tmp_path / "blocks").write_text("7f1000000010 5 3\n401002 7 10\n7f0000260008 3 2\n7f0000260100 1 1\n")
     instructions.tell(Outcome(files, {}, tmp_path / "console.txt", 1.0), Symbols.of(KALLSYMS["6.1"]))
     told = json.loads((files / "instructions.json").read_text())
-    assert told == {"instructions.other": 70, "instructions.server.libjvm.so": 15}
+    assert told == {
+        "instructions.other": 70,
+        "instructions.server.libjvm.so": 15,
+        "instructions.server.leadline.common.ExtraCosts.burn": 6,
+        "instructions.server.JIT-compiled code": 1,
+    }
     assert not (tmp_path / "blocks").exists()
+
+
+WORK = """\
+public class Work {
+    public static void main(String[] arguments) throws Exception {
+        for (long x = 1; ; x = twice(x)) Thread.sleep(1);
+    }
+    static long twice(long x) { for (int i = 0; i < 20_000; i++) x = x * 31 + i; return x; }
+}
+"""
+
+
+def test_a_real_jvm_tells_the_driver_what_it_compiled(tmp_path: Path) -> None:
+    (tmp_path / "Work.java").write_text(WORK)
+    java = [find_java() / "bin" / "java", "-XX:+UseSerialGC", "Work.java"]
+    with subprocess.Popen(java, cwd=tmp_path, env=java_environment()) as jvm:
+        file = Path(f"/tmp/perf-{jvm.pid}.map")
+        try:
+            names: set[str] = set()
+            end = time.monotonic() + 120
+            while "server.Work.twice" not in names and time.monotonic() < end:
+                time.sleep(0.5)
+                subprocess.run([find_binary(), "perfmap", str(jvm.pid)], check=True, timeout=120)
+                lines = "".join(f"{file}:{line}\n" for line in file.read_text().splitlines())
+                begins = [int(line.partition(":0x")[2][:16], 16) for line in lines.splitlines()]
+                compiled = Compiled(lines, {jvm.pid: "server"})
+                names = {compiled.name(address) or "" for address in begins}
+            assert {"server.Work.twice", "server.Interpreter"} <= names
+        finally:
+            jvm.kill()
+            file.unlink(missing_ok=True)
+
+
+def test_what_is_no_jvm_is_not_asked() -> None:
+    done = subprocess.run([find_binary(), "perfmap", str(os.getpid())], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, f"leadline-load: process {os.getpid()}: it is no JVM\n")
