@@ -105,3 +105,34 @@ def test_a_study_of_forks_gives_the_same_digits_twice(tmp_path: Path, monkeypatc
     assert "were not counted: the second lab has no plugin." in plain.read_text()
     assert "instructions.kernel." not in plain.read_text()
     assert not list((tmp_path / "lab-1" / "guests").iterdir())  # saved guests are gone
+
+
+PLANTED = """\
+study: planted
+question: Which code executes more instructions?
+stack: { app: brokerage, server: tomcat, mode: direct, host: virtual-time }
+guest: { memory: 1536m }
+workload: { users: 4, variables: { think: 100ms }, ramp_up: 8s, steady: 6s }
+factors: { app.extra_cpu: [0, 500] }
+settings: { jvm.heap: 128m }
+design: { kind: forks, worlds: 2, seed: 3 }
+responses: [cpu_per_transaction]
+"""
+
+
+@matrix("a study of forks of a real server takes six minutes")
+def test_the_java_method_that_executes_more_is_named(tmp_path: Path) -> None:
+    (tmp_path / "planted.yaml").write_text(PLANTED)
+    ended = leadline.run(leadline.read(tmp_path / "planted.yaml"), tmp_path / "lab")
+    assert ended.complete, ended.stopped
+    assert isinstance(ended.result, leadline.StudyResult)
+    costs: dict[Any, list[int]] = {0: [], 500: []}
+    for trial in ended.result.record.trials:
+        assert trial.failure is None, trial.failure_message
+        counts = json.loads((trial.directory / "raw" / "instructions.json").read_text())  # type: ignore[operator]
+        assert any(name.startswith("instructions.server.org.apache.") for name in counts)
+        of_filter = [count for name, count in counts.items() if ".leadline.common.ExtraCosts." in name]
+        costs[trial.planned.treatment["app.extra_cpu"]].append(sum(of_filter))
+    assert min(costs[500]) > 20 * max(costs[0]), costs
+    ended.result.report(ended.page)
+    assert "instructions.server.leadline.common.ExtraCosts." in ended.page.read_text()
