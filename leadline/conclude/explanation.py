@@ -341,10 +341,8 @@ def grouped(units: Sequence[_M], factor: str, level: Level, baseline: Level) -> 
     alone = live >= _FEWEST or len(kinds) == 1  # slots are compared with those of their instance
     for group, places in groups.items():
         for together in [[at] for at in places] if alone else [places]:
-            members = [compared[at] for at in together]
-            yield Group(
-                members, group[1], blocks[group] if len(kinds) > 1 else None, tuple(others[together].mean(axis=0))
-            )
+            members, shares = [compared[at] for at in together], others[together].mean(axis=0).tolist()
+            yield Group(members, group[1], blocks[group] if len(kinds) > 1 else None, tuple(shares))
 
 
 def _others(observations: Sequence[Observation], factor: str) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:

@@ -35,7 +35,7 @@ pub fn write(pid: u32) -> Result<()> {
 /// A JVM listens once it is sent SIGQUIT while there is a file of this name; without one it would print its threads.
 fn listen(pid: u32, socket: &Path) -> Result<()> {
     let asked = format!("/tmp/.attach_pid{pid}");
-    File::create(&asked)?;
+    File::create_new(&asked)?; // of nobody else, who could lead it elsewhere
     let began = Instant::now();
     super::process::send(pid, libc::SIGQUIT)?;
     while !socket.exists() && began.elapsed() < LONGEST {
