@@ -60,7 +60,7 @@ responses: [cpu_per_transaction, mean]
 """
 CPU = {
     "app.extra_cpu": "ExtraCosts",
-    "app.extra_allocation": "ExtraCosts.allocate",
+    "app.extra_allocation": "ExtraCosts",
     "app.extra_reads": "ExtraCosts.read",
 }
 WAITS = {"app.extra_wait": (SLEEP, "ExtraCosts.pause"), "app.extra_lock": (LOCK_WAIT, "ExtraCosts.pay")}
