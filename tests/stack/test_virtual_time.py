@@ -59,7 +59,6 @@ def figures(record: StudyRecord) -> dict[int, tuple[Any, ...]]:
     return found
 
 
-@matrix("a study of forks, run twice; test_guest_real.py forks one guest, test_kernels.py runs a study")
 def test_a_study_of_forks_gives_the_same_digits_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guests, "Captures", FakeCaptures)
     (tmp_path / "forks.yaml").write_text(STUDY)

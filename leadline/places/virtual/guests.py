@@ -286,8 +286,8 @@ class Guests:
             captured.directory / "raw" / "gc.log",
         ]
         knobs = job.knobs(self._host.files(dict(order.live)))
-        counted = self._accelerator is None and isinstance(instructions.plugin(self._study.observe), Path)
-        text = job.measured(self._load(run), run.out, logs, find_binary() if counted else None)
+        # Counted or not, a guest reads the same script, so that it gives the same digits.
+        text = job.measured(self._load(run), run.out, logs, None if self._accelerator else find_binary())
         seconds = host.of_fork(run.seconds)
         if self._accelerator is None:
             return self._forked(saved, "\n".join([job.helpers(), knobs, text]), directory, seconds)

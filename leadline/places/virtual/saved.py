@@ -63,7 +63,8 @@ class Worlds:
         remove: Callable[[Saved], None],
     ) -> None:
         self._home, self._warm, self._fork, self._remove = home, warm, fork, remove
-        self._pool = ThreadPoolExecutor(parallel, thread_name_prefix="guest")
+        self._parallel = parallel
+        self._pool: ThreadPoolExecutor | None = None  # from the first that is asked for
         self._worlds: dict[Past, _World] = {}
         self._lock = threading.Lock()
         self._number, self._asked = 0, count()
@@ -104,13 +105,19 @@ class Worlds:
                 self._remove(world.saved.result())
 
     def close(self, wait: bool = False) -> None:
-        """No guest is begun any more, saved ones are removed; ``wait`` until those that run have ended."""
-        self._pool.shutdown(wait, cancel_futures=True)
+        """No guest is begun any more, saved ones are removed; ``wait`` until those that run have ended.
+
+        Nothing to do before the first is asked for: a run begins by ending what an earlier one left.
+        """
+        if self._pool is not None:
+            self._pool.shutdown(wait, cancel_futures=True)
         self.keep_only([])
 
     def _ask(self, order: Order) -> tuple[_World, Future[Outcome]]:
         with self._lock:
             world = self._worlds.get(order.past)
+            if self._pool is None:
+                self._pool = ThreadPoolExecutor(self._parallel, thread_name_prefix="guest")
             if world is None:
                 try:
                     saved = self._pool.submit(self._warm, order.past, self._directory("world"))
@@ -134,6 +141,7 @@ class Worlds:
         else:
             try:
                 self._ready.put((number, saved.result(), order, future))
+                assert self._pool is not None
                 self._pool.submit(self._run)
             except RuntimeError:  # closed meanwhile
                 future.cancel()

@@ -131,6 +131,14 @@ def test_saved_guests_that_nothing_asks_for_are_removed(tmp_path: Path) -> None:
     assert guests.removed == [FIRST, SECOND]
 
 
+def test_a_run_that_begins_by_ending_what_an_earlier_one_left_makes_its_guests(tmp_path: Path) -> None:
+    guests = FakeGuests()
+    worlds = guests.worlds(tmp_path)
+    worlds.close()
+    assert worlds.result(order(FIRST, 60))
+    worlds.close(wait=True)
+
+
 def test_what_waits_when_the_run_ends_is_interrupted(tmp_path: Path) -> None:
     guests = FakeGuests()
     guests.go.clear()
