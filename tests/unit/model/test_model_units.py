@@ -38,13 +38,13 @@ def test_what_is_no_duration(text: str) -> None:
         (2160, 2, "2,160"),
         (1.5e6, 3, "1,500,000"),
         (0.5, 3, "0.5"),
-        (-99.6, 2, "−100"),
+        (-99.6, 2, "-100"),
         (3e-7, 2, "3e-07"),
     ],
 )
 def test_digits_without_exponents(value: float, digits: int, text: str) -> None:
     assert rounded(value, digits) == text
-    assert signed(value, digits) == (text if value < 0 else f"+{text}")
+    assert signed(value, digits) == (text.replace("-", "−") if value < 0 else f"+{text}")
 
 
 MIDDLE = [0.0, 1e-8, 1e-4, 0.01, 0.025, 0.3, 0.5, 0.7, 0.975, 0.99, 1 - 1e-9, 1.0]
