@@ -126,9 +126,9 @@ def test_a_profile_in_some_of_the_slots_tells_where_the_cost_is(run: Run) -> Non
     if run.java < 25:
         return  # samples of at most five threads, too few in so short a study
     change = {path["path"][-1]: path["change"] for path in level["paths"] if path["path"][0] == "application"}
-    pay = "leadline.brokerage.web.ExtraCosts.pay"
+    pay = "leadline.common.ExtraCosts.pay"
     assert change[pay] > 1, "of 3 ms"
-    callers = ("application", "leadline.brokerage.web.ExtraCosts.doFilter")
+    callers = ("application", *(f"leadline.common.ExtraCosts.{name}" for name in ("doFilter", "answers")))
     below = [frame for frame in change if frame.startswith(("java.", "sun.", "com.sun."))]
     assert change[pay] == max(ms for frame, ms in change.items() if frame not in (*callers, *below))
     exported = leadline("export", "live-knobs", "--format", "folded", cwd=run.directory)
