@@ -254,8 +254,8 @@ class _Contrast:
         return change, np.sqrt(ratio * expected), degrees
 
     def _surest(self, rates: Floats, variance: Floats, free: float) -> tuple[Floats, Floats]:
-        """Variances (k) of rows that stand by their own, and degrees of freedom: never surer than their slots let them,
-        and of one block those where both kinds may vary differently.
+        """Variances and degrees of freedom (k) of rows that stand by their own: between blocks, or that of independent
+        recordings where its interval is wider. Within one block both kinds may vary differently.
         """
         if self._blocks == 1:
             return variance, np.full(len(rates), free) if self._adjusted else self._welch(rates, free)

@@ -169,7 +169,7 @@ def explain_waits(
     units = [
         _Unit(observation, parts)
         for observation in observations
-        if not requests or (observation.trial, observation.slot) in requests  # else their parts are others
+        if not requests or (observation.trial, observation.slot) in requests  # parts by counters are others
         if (parts := _parts(observation, requests.get((observation.trial, observation.slot))))
     ]
     units += [

@@ -67,30 +67,30 @@ def _balanced(treatments: Sequence[Treatment], seed: str) -> set[Treatment] | No
     alone = np.array([first == second for first, second in names], dtype=bool)
     if len(treatments) % 2 or not len(treatments) or (held.sum(axis=0)[alone] % 2).any():
         return None
-    weights = np.where(alone, len(names), 1)
-    halves = [_half_by_swaps(held, weights, derived(number, seed, "half")) for number in range(_TRIES)]
-    best = min(halves, key=lambda half: _imbalance(held, weights, half))
-    if (2 * held[best].sum(axis=0) != held.sum(axis=0))[alone].any():
+    common = (held * np.where(alone, len(names), 1)) @ held.T  # weighted pairs that two treatments have in common
+    best = min(
+        (_signs(common, derived(number, seed, "half")) for number in range(_TRIES)),
+        key=lambda signs: int(signs @ common @ signs),
+    )
+    if (best @ held[:, alone]).any():
         return None
-    return {treatments[at] for at in best}
+    return {treatment for treatment, sign in zip(treatments, best, strict=True) if sign > 0}
 
 
-def _half_by_swaps(held: Ints, weights: Ints, seed: bytes) -> list[int]:
-    """Rows of a half: from a random one by the best swap of two rows, while that makes it more balanced."""
-    order = sorted(range(len(held)), key=lambda at: derived(at, seed.hex()))
-    half, rest = order[: len(order) // 2], order[len(order) // 2 :]
+def _signs(common: Ints, seed: bytes) -> Ints:
+    """1 of one half, -1 of the other: a random half, then the best swap while the squared excess of pairs falls."""
+    order = sorted(range(len(common)), key=lambda at: derived(at, seed.hex()))
+    signs = np.ones(len(common), dtype=np.int64)
+    signs[order[len(order) // 2 :]] = -1
     while True:
-        excess = 2 * held[half].sum(axis=0) - held.sum(axis=0)
-        moved = excess + 2 * (held[rest][None, :, :] - held[half][:, None, :])
-        after = (moved**2 * weights).sum(axis=2)
-        out, into = np.unravel_index(int(after.argmin()), after.shape)
-        if after[out, into] >= (excess**2 * weights).sum():
-            return half
-        half[out], rest[into] = rest[into], half[out]
-
-
-def _imbalance(held: Ints, weights: Ints, half: Sequence[int]) -> int:
-    return int(((2 * held[half].sum(axis=0) - held.sum(axis=0)) ** 2 * weights).sum())
+        pull = common @ signs
+        inside, outside = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
+        leaving, entering = (common.diagonal() - pull)[inside], (common.diagonal() + pull)[outside]
+        change = leaving[:, None] + entering - 2 * common[np.ix_(inside, outside)]
+        out, into = np.unravel_index(int(change.argmin()), change.shape)
+        if change[out, into] >= 0:
+            return signs
+        signs[[inside[out], outside[into]]] = -1, 1
 
 
 def _pairs(treatment: Treatment) -> list[tuple[tuple[str, object], tuple[str, object]]]:

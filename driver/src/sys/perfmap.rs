@@ -37,10 +37,10 @@ fn listen(pid: u32, socket: &Path) -> Result<()> {
     let asked = format!("/tmp/.attach_pid{pid}");
     File::create_new(&asked)?; // of nobody else, who could lead it elsewhere
     let began = Instant::now();
-    super::process::send(pid, libc::SIGQUIT)?;
-    while !socket.exists() && began.elapsed() < LONGEST {
+    let sent = super::process::send(pid, libc::SIGQUIT);
+    while sent.is_ok() && !socket.exists() && began.elapsed() < LONGEST {
         sleep(Duration::from_millis(20));
     }
     let _ = remove_file(asked);
-    Ok(())
+    sent
 }

@@ -93,8 +93,8 @@ class JavaApplication(ABC):
         return tuple(knob for knob in self.knobs() if knob.name.startswith(_EXTRA))
 
     @property
-    def told(self) -> Mapping[str, str]:
-        """Knob -> key of the health answer, which names an extra cost as the knob does."""
+    def health_keys(self) -> Mapping[str, str]:
+        """Knob -> key of the application's health answer; an extra cost has its knob's name there."""
         return {**self.answers, **{knob.name: knob.name.removeprefix("app.") for knob in self.extra_costs()}}
 
     def mode_on(self, server: str, servers: Mapping[str, Set[Feature]]) -> Knob:
@@ -118,14 +118,14 @@ class JavaApplication(ABC):
     def properties(self, mode: str, settings: Settings) -> dict[str, str]:
         """System properties of the server for these levels; a knob without one keeps its default. Raises UsageError."""
         levels = {_MODE: mode, **settings}
-        return {f"{self.name}.{key}": str(levels[name]) for name, key in self.told.items() if name in levels}
+        return {f"{self.name}.{key}": str(levels[name]) for name, key in self.health_keys.items() if name in levels}
 
     def level(self, name: str, health: Mapping[str, Any]) -> Level:
         """A knob's level from what the running application says of itself. Raises LookupError."""
-        if name not in self.told:
+        if name not in self.health_keys:
             raise LookupError(f"{self.name} has no knob {name}; it has {', '.join(catalogue.load(self.name))}")
         try:
-            answer = health[self.told[name]]
+            answer = health[self.health_keys[name]]
         except KeyError:
             raise LookupError(f"{self.name} does not tell the level of {name}") from None
         kind = catalogue.knob_of(self.name, name).kind
@@ -136,7 +136,7 @@ class JavaApplication(ABC):
 
     def change(self, url: str, levels: Settings) -> None:
         """Set live levels in the running application. Raises LookupError."""
-        costs = urlencode({self.told[name]: level for name, level in levels.items()})
+        costs = urlencode({self.health_keys[name]: level for name, level in levels.items()})
         ask(self.name, url, f"/extra-costs?{costs}", method="POST")
 
     def companions(self, settings: Settings) -> Sequence[Companion]:

@@ -10,7 +10,6 @@ import leadline.common.Queued;
 /** What all servlets share. */
 final class Application {
     private static final String ATTRIBUTE = Application.class.getName();
-
     private static final List<String> SYMBOL = List.of("S00001");
 
     private final Mode mode;
