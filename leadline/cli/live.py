@@ -47,6 +47,7 @@ class PlainWatcher:
         self._console = console
         self._label = ""
         self._labels: dict[int, str] = {}  # by position: trials side by side end together
+        self._failed = ""
 
     def __enter__(self) -> Watcher:
         self._thread.start()
@@ -92,7 +93,10 @@ class PlainWatcher:
 
     def trial_ended(self, record: TrialRecord) -> None:
         self._progress.trial_ends(record.planned.position)
-        self._line(f"  {_ended(record, self._labels.get(record.planned.position, self._label))}")
+        text = _ended(record, self._labels.get(record.planned.position, self._label))
+        again = bool(record.failure) and text == self._failed  # trials side by side fail together
+        self._failed = text if record.failure else ""
+        self._line("  failed for the same reason" if again else f"  {text}")
 
 
 def load_text(second: LoadSecond) -> str:

@@ -84,7 +84,7 @@ class StudyTable:
     def _trials(self) -> str:
         record = self._record
         done = sum(trial.state == TrialState.DONE for trial in record.trials)
-        unit, failures = self._analysis.judgement.unit, self._analysis.failures
+        unit, failures = self._analysis.judgement.unit if done else "trial", self._analysis.failures
         failed = ", ".join(f"{words.plural(count, unit)} failed ({name})" for name, count in failures.items() if count)
         skipped = sum(trial.state == TrialState.SKIPPED for trial in record.trials)
         spared = f", {skipped} not needed" if skipped else ""

@@ -3,6 +3,7 @@
 import io
 import json
 import threading
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from test_livelog import STUDY, bed
 from leadline.checks.files.study import parse_study
 from leadline.cli import live
 from leadline.cli.live import PlainWatcher
+from leadline.model.errors import FailureClass
 from leadline.model.record import TrialRecord, TrialState
 from leadline.store.claims import log_path
 from leadline.trial.livelog import read_live
@@ -102,3 +104,9 @@ def test_a_log_is_never_silent_for_long_and_ends_with_the_last_outcome(monkeypat
     watcher.trial(plan.trials[-1], 1, "server.a=20", 588.0)
     watcher.trial_ended(ended)
     assert lines.getvalue().splitlines()[-1].endswith("server.a=20: 97.5/s")
+    for _ in range(2):
+        failed = replace(ended, state=TrialState.FAILED, failure=FailureClass.INTERRUPTED, failure_message="too busy")
+        watcher.trial_ended(failed)
+    first, second = lines.getvalue().splitlines()[-2:]
+    assert first.endswith("  failed (interrupted): too busy")
+    assert second.endswith("  failed for the same reason")
