@@ -4,8 +4,8 @@ and what stays open.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from leadline.analysis.claims import Key, claimed, key
 from leadline.analysis.contrasts import Change
@@ -24,16 +24,19 @@ from leadline.conclude.question import (
     unknown,
 )
 from leadline.conclude.wording import MOST, listed, noun, on_hosts, scope_of_hosts, signed, size
+from leadline.design.kinds import KINDS
+from leadline.design.properties import Mixed, describe_design
 from leadline.model.errors import BLAMED
 from leadline.model.judgement import NO_ANSWER, Judgement
 from leadline.model.naming import Describe
-from leadline.model.plan import Factor
+from leadline.model.plan import Factor, Plan
 from leadline.model.record import StudyRecord
 from leadline.model.result import Effect, Interaction, ResponseAnalysis, Scope, StudyAnalysis, Verdict
 from leadline.model.units import format_duration
 from leadline.model.workload import is_load
 
 SIMULATED = "SIMULATED: "  # before the answer of a study on a simulated host
+_WHOLE, _SHARE = 0.99, 0.2  # of an interaction in a main effect: all of it; worth a word
 _TOLD = (Verdict.BETTER, Verdict.WORSE)
 _SAME = (Verdict.EQUIVALENT, Verdict.IDENTICAL)
 
@@ -53,6 +56,7 @@ class Facts:
     returns: tuple[Returns, ...] = ()
     repeated: bool = False  # several analyses: only adjusted p values hold
     claims: frozenset[Key] = frozenset()  # made by ``answer``
+    mixed: Mapping[str, Sequence[Mixed]] = field(default_factory=dict)  # interactions in each factor's main effect
 
     @classmethod
     def of(
@@ -72,7 +76,15 @@ class Facts:
             factors=tuple(factors),
             returns=tuple(returns),
             repeated=record.study.design.looked_at,
+            mixed=_mixed(record.plan),
         )
+
+
+def _mixed(plan: Plan) -> dict[str, Sequence[Mixed]]:
+    """Interactions of two factors that each main effect holds a share of, in a design that cannot tell them apart."""
+    if plan.kind not in KINDS or not KINDS[plan.kind].screening:
+        return {}
+    return {main.name: main.aliases for main in describe_design(plan).mains if main.aliases}
 
 
 @dataclass(frozen=True)
@@ -177,6 +189,7 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     if len(moved) > MOST:
         plain.append(f"Changed as well: {listed(setting.name for setting in moved[MOST:])}")
     plain += _of_cold(facts) if moved else []
+    plain += (shared := _shared(moved, facts))
     plain += (luck := _luck(moved))
     plain += [text for text in _of_interactions(analysis, facts) if text not in plain]
     plain += failures
@@ -189,7 +202,7 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     plain += _nothing(
         [response for response in silent if response.baseline_mean != 0]
     )  # no error in any trial is no news
-    return plain, [*luck, *perhaps, *unknown_]
+    return plain, [*shared, *luck, *perhaps, *unknown_]
 
 
 def _asked(analysis: StudyAnalysis, facts: Facts) -> list[Asked]:
@@ -221,8 +234,33 @@ def _plain(asked: Sequence[Asked], moved: Sequence[_Setting], analysis: StudyAna
         elif len(one.factor.levels) > 2:
             sentences.append(plain_sentence(one))
         elif setting is not None:
-            sentences.append(plain_change(one, setting.of(*_TOLD)))
+            sentences.append(plain_change(one, setting.of(*_TOLD)) + _or_together(one.factor, facts))
     return list(dict.fromkeys(text for text in sentences if text))[:MOST]
+
+
+def _or_together(factor: Factor, facts: Facts) -> str:
+    """What else may be the whole of a factor's main effect."""
+    pairs = [mixed.effect.split(" x ") for mixed in facts.mixed.get(factor.name, ()) if abs(mixed.weight) > _WHOLE]
+    if not pairs:
+        return ""
+    names = plain_names(facts.factors)
+    together = [" and ".join(names[name] for name in pair) for pair in pairs]
+    more = f" or {_count(len(together) - 1, 'other pair')}" if len(together) > 1 else ""
+    return f"; or {together[0]} do that together{more}: this design does not tell"
+
+
+def _shared(moved: Sequence[_Setting], facts: Facts) -> list[str]:
+    """Where changes may be those of other settings together."""
+    factors = {setting.effects[0][1].factor for setting in moved}
+    weights = [abs(mixed.weight) for name in factors for mixed in facts.mixed.get(name, ())]
+    if max(weights, default=0.0) < _SHARE:
+        return []
+    share = (
+        "may be that of two others together"
+        if max(weights) > _WHOLE
+        else (f"holds up to {max(weights):.2f} of what two others do only together")
+    )
+    return [f"Each setting's change {share}: a higher resolution, a foldover or full-factorial tells them apart"]
 
 
 def _holds(effect: Effect, facts: Facts) -> bool:

@@ -365,11 +365,20 @@ def plain(response: str) -> str:
 
 def plain_names(factors: Sequence[Factor]) -> dict[str, str]:
     """Names of factors in a sentence: the last part, in words, where that is no other factor's."""
-    last = {factor.name: factor.name.rpartition(".")[2].replace("_", " ") for factor in factors}
-    names = list(last.values())
+    last = {factor.name: _last(factor.name).replace("_", " ") for factor in factors}
     short = {name: text.removeprefix("max ").removeprefix("min ") for name, text in last.items()}
     short = {name: text if text in _COUNTED else last[name] for name, text in short.items()}
-    return {name: short[name] if names.count(text) == 1 else name for name, text in last.items()}
+    names = dict[str, str]()
+    for name in last:
+        alone = [text[name] for text in (short, last) if list(text.values()).count(text[name]) == 1]
+        names[name] = next(iter(alone), name)
+    return names
+
+
+def _last(name: str) -> str:
+    """``max threads`` of ``server.threads.max``."""
+    *_, before, last = ["", *name.split(".")]
+    return f"{last} {before}" if last in ("max", "min") and before else last
 
 
 def _verb(phrase: str, s: str) -> str:

@@ -34,12 +34,12 @@ HEAD = "workload: { users: 40, ramp_up: 2s, steady: 12s, ramp_down: 1s }\nrespon
 QUIET = "noise: { trials: 0.4%, latency_trials: 0.4%, seconds: 1%, latency_seconds: 1% }"
 
 
-def study(effects: str, design: str = "replicates: 4, seed: 3", more: str = "", extra: str = "") -> StudyRecord:
-    """A study of two factors that has run, with planted effects."""
-    text = (
-        "study: planted\nquestion: Which matters?\n"
-        f"{HEAD}factors: {{ server.a: [10, 20], server.b: [10, 20] }}\ndesign: {{ {design} }}\n{more}"
-    )
+def study(
+    effects: str, design: str = "replicates: 4, seed: 3", more: str = "", extra: str = "", names: str = "ab"
+) -> StudyRecord:
+    """A study of two factors, or of ``names``, that has run, with planted effects."""
+    factors = ", ".join(f"server.{name}: [10, 20]" for name in names)
+    text = f"study: planted\nquestion: Which matters?\n{HEAD}factors: {{ {factors} }}\ndesign: {{ {design} }}\n{more}"
     file = parse_study(text, "planted.yaml")
     planned = SimulatedTestbed(Truth(), Path(), service_knobs=KNOBS, host=[]).plan(file)
     known = parse_truth(f"truth:\n  seed: 4\n  {QUIET}\n{extra}  effects: [{effects}]\n", "truth.yaml")
@@ -204,6 +204,18 @@ def test_failures_of_all_treatments_alike_judge_none() -> None:
     assert "Every trial of" not in found.answer
     told = next(one for one in found.responses[0].effects if one.factor == "server.a")
     assert "of the baseline level: it is not to blame" in told.reason
+
+
+@pytest.mark.parametrize(
+    ("design", "told"),
+    [("fractional-factorial, resolution: 3, replicates: 6", True), ("full-factorial, replicates: 3", False)],
+)
+def test_an_interaction_that_a_design_takes_for_a_setting_is_told_with_it(design: str, told: bool) -> None:
+    both = "{ when: { server.a: 20, server.b: 20 }, percent: { throughput: -20% } }"
+    analysis = conclude(study(both, f"kind: {design}, seed: 3", names="abc"))
+    assert ("; or a and b do that together: this design does not tell" in analysis.answer) is told
+    assert any("may be that of two others together" in caveat for caveat in analysis.caveats) is told
+    assert ("C 20 instead of 10" in analysis.answer) is told, "it does nothing"
 
 
 def test_an_interaction_is_told_in_words_and_is_no_effect_against_the_baseline() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from planted_study import CACHE, COLLECTOR, HEAP, NOISY, POOL, QUIET, VERSION, planted
 
-from leadline.conclude.question import Asked, Question, question_of, ranking
+from leadline.conclude.question import Asked, Question, plain_names, question_of, ranking
 from leadline.model.knob import Level
 from leadline.model.plan import Factor
 from leadline.model.result import Verdict
@@ -29,6 +29,22 @@ from leadline.model.result import Verdict
 )
 def test_the_question_follows_from_name_and_levels(name: str, levels: tuple[Level, ...], question: Question) -> None:
     assert question_of(Factor(name, levels, levels[0])) is question
+
+
+@pytest.mark.parametrize(
+    ("names", "plain"),
+    [
+        (["server.threads.max", "jvm.heap"], ["threads", "heap"]),
+        (["server.threads.max", "server.threads.min"], ["max threads", "min threads"]),
+        (["server.threads.max", "load.threads"], ["max threads", "threads"]),
+        (
+            ["server.datasource.max_connections", "web.max_connections"],
+            ["server.datasource.max_connections", "web.max_connections"],
+        ),
+    ],
+)
+def test_a_factor_is_called_by_its_shortest_name_that_is_no_other_ones(names: list[str], plain: list[str]) -> None:
+    assert list(plain_names([Factor(name, (1, 2), 1) for name in names]).values()) == plain
 
 
 @pytest.mark.parametrize(
