@@ -170,8 +170,8 @@ def test_arenas_are_those_of_the_level_and_not_those_of_who_started_leadline() -
     assert jvm.environment({}) == {}
     for level in (0, 2):
         environment = {**os.environ, "MALLOC_ARENA_MAX": "7", **jvm.environment({"jvm.malloc_arenas": level})}
-        command = ["sh", "-c", "echo; exec sleep 60"]
-        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+        command = ["sh", "-c", "echo; read line"]  # with one environment from the first line on
+        with subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
             try:
                 assert process.stdout is not None
                 process.stdout.readline()  # its environment can be read once it runs
