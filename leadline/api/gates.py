@@ -83,7 +83,7 @@ class GateRun:
 class GateOptions:
     """``fail``: conditions, those of the kind of sides if empty; ``budget`` as a duration. ``stack``: of jars, how they
     are started; ``scenario`` loads servers, a recording (HAR) too; ``truth`` simulates them.
-    ``build`` and ``run``: as of ``gate.built``. ``count``: in virtual time instead. ``profile``: samples of the JVMs.
+    ``build`` and ``run``: as of ``gate.built``. ``count``: in virtual time instead.
     """
 
     fail: Sequence[str] = ()
@@ -95,7 +95,6 @@ class GateOptions:
     build: str = ""
     run: str = ""
     count: bool = False
-    profile: bool = False
 
     @property
     def seconds(self) -> float:
@@ -130,11 +129,11 @@ def _gate(base: str, head: str, names: tuple[str, str], options: GateOptions, la
     kinds = {_kind(side) for side in (base, head)}
     if len(kinds) > 1:
         raise UsageError(f"BASE is {_NAMES[_kind(base)]}, HEAD {_NAMES[_kind(head)]}: name two of one kind")
-    if options.count and (options.truth or options.profile):
-        raise UsageError("--count runs a guest: nothing of it is simulated or profiled")
+    if options.count and options.truth:
+        raise UsageError("--count runs a guest: nothing of it is simulated")
     if kinds == {""}:
-        if options.stack or options.scenario or options.truth or options.profile:
-            of_servers = "--stack, --scenario, --profile and --simulate"
+        if options.stack or options.scenario or options.truth:
+            of_servers = "--stack, --scenario and --simulate"
             raise UsageError(f"{of_servers} are of jars and stack files; these are two commands")
         sides = [commands_of([text], {})[0] for text in (base, head)]
         if options.count:
@@ -147,7 +146,7 @@ def _gate(base: str, head: str, names: tuple[str, str], options: GateOptions, la
             with Scratch() as scratch:
                 sides = services(own, (BASE, HEAD), scenario.absolute(), scratch)
                 return _counted(sides, names, options, watching, since, scratch)
-        keys = server_study(own, scenario.absolute(), options.fail, options.seconds, options.seed, options.profile)
+        keys = server_study(own, scenario.absolute(), options.fail, options.seconds, options.seed)
     study = Study.of(keys)
     place = open_testbed(lab, truth=options.truth, watcher=watching, subject=study)
     return run_gate(study, *names, place, lambda: time.monotonic() - since)

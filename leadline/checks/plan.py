@@ -13,7 +13,7 @@ from leadline.checks.machine import check_machine, check_side_by_side
 from leadline.checks.subject import OVERHEAD, subject_of
 from leadline.design.kinds import DesignError
 from leadline.design.plots import is_live
-from leadline.design.profiling import profiled
+from leadline.design.profiling import middle_half, profiled
 from leadline.host import here
 from leadline.host.base import HERE, PlannedHost
 from leadline.host.registry import is_machine
@@ -121,11 +121,15 @@ def plan_study(
 
 def _profiles(study: Study, plan: Plan) -> list[str]:
     """Where profiles are taken, in a sentence."""
-    if study.profile == "off" or not study.stack.is_here:
+    if study.profiling == "off" or not study.stack.is_here:
         return []
     slots = sum(len(trial.slots) for trial in plan.trials)
-    what = f"{slots} slots" if slots else f"{len(plan.trials)} trials"
-    return [f"A {study.profile} profile of the server in {len(profiled(plan))} of {what}, of every treatment alike."]
+    places, trials = len(profiled(plan)), len(plan.trials)
+    if slots or places < trials:
+        where = f"in {places} of {slots} slots" if slots else f"in {places} of {trials} trials"
+        return [f"A {study.profiling} profile of the server {where}, of every treatment alike."]
+    part = "the middle half of " if study.workload.generator is None and middle_half(study.workload.steady) else ""
+    return [f"A {study.profiling} profile of the server in {part}every trial."]
 
 
 def _catalogue(

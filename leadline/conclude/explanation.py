@@ -186,7 +186,20 @@ SHARED = "The database's CPU is shared out over its statements by their time."
 COMPILED = "In slots the JIT compiler's CPU is left out: it is the rest of the warm-up."
 _SPARSE = 1.5  # times as long between samples as was asked for: some are missing
 _PARTS = ("database", "web", "collector", "compiler")  # of MEASURED, in its order
+_HALF = "half of the slots or instances, of every treatment alike"
+_MIDDLE = "the middle half of every trial"
+_STEADY = "steady_cpu_per_transaction"
 _FEWEST = 2  # blocks in which both levels must be for these to be compared within
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of a trial: the seconds measured of it that have a profile, and the logarithm of CPU per transaction in these
+    against the rest, None where that is not known.
+    """
+
+    seconds: float
+    cost: float | None = None
 
 
 class Measured(Protocol):
@@ -201,7 +214,9 @@ _M = TypeVar("_M", bound=Measured)
 
 @dataclass(frozen=True)
 class _Profiled:
-    """A slot or trial with a profile: ``cpu``, ms per transaction, of application threads and of what is measured."""
+    """A slot, or part of a trial, with a profile: ms of CPU per transaction of application threads, and of what is
+    measured.
+    """
 
     observation: Observation
     stacks: Stacks  # by layer
@@ -217,17 +232,18 @@ def explain(
     describe: Describe,
     asked_ms: float | None = 0.0,
     statements: Mapping[Place, Statements] = MappingProxyType({}),
+    parts: Mapping[Place, Part] = MappingProxyType({}),
 ) -> StudyProfile | None:
-    """``profiles`` and ``statements``: by number of the trial, and slot. ``asked_ms``: of CPU between two samples, None
-    where running Java code alone is sampled. None where nothing was sampled.
+    """``profiles``, ``statements`` and ``parts``: by number of the trial, and slot. ``asked_ms``: of CPU between two
+    samples, None where running Java code alone is sampled. None where nothing was sampled.
     """
     both = profiles.keys() & statements.keys()  # a slot after one with a profile may have a few late samples alone
     statements = statements if 2 * len(both) > len(profiles) else {}
     profiled = [
-        _profiled(observation, stacks, statements.get((observation.trial, observation.slot), {}))
+        _profiled(observation, stacks, statements.get(place, {}), parts.get(place))
         for observation in observations
-        if (stacks := profiles.get((observation.trial, observation.slot)))
-        and (not statements or (observation.trial, observation.slot) in both)
+        if (stacks := profiles.get(place := (observation.trial, observation.slot)))
+        and (not statements or place in both)
         and {"throughput", "server_cpu_per_transaction"} <= observation.responses.keys()
     ]
     samples = sum(sum(unit.stacks.values()) for unit in profiled)
@@ -247,9 +263,11 @@ def explain(
         if not effects.pair:
             text = sentence(effects, unit_of(name, ms, compiled))
             levels.append(LevelProfile(factor.name, comparison.level, ms, effects, text))
-    cost = profiling_cost(observations, frozenset(profiles))
+    cost = _cost_in_parts(parts)
+    where = _MIDDLE if cost else _HALF
+    cost = cost or profiling_cost(observations, frozenset(profiles))
     conditions = {JAVA_ALONE: asked_ms is None, SHARED: bool(statements), COMPILED: not compiled}
-    notes = [_cost_sentence(cost), *(note for note, holds in conditions.items() if holds)]
+    notes = [_cost_sentence(cost, where), *(note for note, holds in conditions.items() if holds)]
     if asked_ms and ms > _SPARSE * asked_ms:
         notes.append(
             f"The JVM took a sample every {ms:.0f} ms of CPU, {asked_ms:g} were asked for: what it missed is shared "
@@ -265,7 +283,7 @@ def unit_of(name: str, ms: float, compiled: bool) -> Unit:
     return Unit(name, "ms of CPU per transaction", ms, absolute=True, whole=whole)
 
 
-def _profiled(observation: Observation, stacks: Stacks, statements: Statements) -> _Profiled:
+def _profiled(observation: Observation, stacks: Stacks, statements: Statements, part: Part | None) -> _Profiled:
     responses = observation.responses
 
     def cpu(part: str) -> float:
@@ -282,7 +300,8 @@ def _profiled(observation: Observation, stacks: Stacks, statements: Statements) 
     by_layer = defaultdict[str, float](float)
     for stack, samples in stacks.items():
         by_layer[layered(stack)] += samples
-    transactions = responses["throughput"] * (observation.seconds or 1.0)
+    seconds = part.seconds if part else observation.seconds or 1.0
+    transactions = seconds * responses["throughput"]
     return _Profiled(observation, by_layer, transactions, application, measured)
 
 
@@ -389,8 +408,8 @@ def _recording(group: Group[_Profiled], ms: float) -> Recording:
 def profiling_cost(observations: Sequence[Observation], profiled: frozenset[Place]) -> tuple[float, Interval] | None:
     """Percent of CPU per transaction by which those with a profile differ, all treatments and groups alike."""
     done = [one for one in observations if one.failure is None]
-    steady = all("steady_cpu_per_transaction" in one.responses for one in done)
-    name = "steady_cpu_per_transaction" if steady else "cpu_per_transaction"  # JIT compilation is most of the noise
+    steady = all(_STEADY in one.responses for one in done)
+    name = _STEADY if steady else "cpu_per_transaction"  # JIT compilation is most of the noise
     rows = [one for one in done if one.responses.get(name, 0.0) > 0]
     values = np.log([one.responses[name] for one in rows])
     profile = np.array([(one.trial, one.slot) in profiled for one in rows], dtype=np.float64)
@@ -419,10 +438,24 @@ def _columns(names: Sequence[str]) -> np.ndarray[tuple[int, int], np.dtype[np.fl
     return columns
 
 
-def _cost_sentence(cost: tuple[float, Interval] | None) -> str:
-    where = "half of the slots or trials, of every treatment alike"
+def cpu_of(responses: Mapping[str, float]) -> float | None:
+    """CPU per transaction, without JIT compilation where that is known apart; None where it is not known."""
+    return responses.get(_STEADY) or responses.get("cpu_per_transaction") or None
+
+
+def _cost_in_parts(parts: Mapping[Place, Part]) -> tuple[float, Interval] | None:
+    """As ``profiling_cost``, of trials that have a profile in a part of them: the mean over these trials."""
+    costs = np.array([part.cost for part in parts.values() if part.cost is not None])
+    if len(costs) < 3:
+        return None
+    reach = float(distributions.t.ppf(0.975, len(costs) - 1) * costs.std(ddof=1)) / math.sqrt(len(costs))
+    low, middle, high = (100 * math.expm1(float(costs.mean()) + side * reach) for side in (-1, 0, 1))
+    return middle, Interval(low, high)
+
+
+def _cost_sentence(cost: tuple[float, Interval] | None, where: str) -> str:
     if cost is None:
-        return f"Profiles were taken in {where}; what they cost cannot be told here."
+        return "What profiles cost cannot be told here; it is the same in all treatments."
     percent, interval = cost
     return (
         f"Profiles cost {signed(percent)} % of CPU per transaction [{signed(interval.low)}, {signed(interval.high)}]; "

@@ -18,7 +18,7 @@ from leadline.analysis.study import analyse
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.confirmation import confirmations_of
 from leadline.conclude.disturbance import disturbance_of, width_cost
-from leadline.conclude.explanation import Stacks, Statements, explain
+from leadline.conclude.explanation import Part, Stacks, Statements, explain
 from leadline.conclude.judgement import judged
 from leadline.conclude.waiting import Served, explain_waits
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
@@ -194,8 +194,8 @@ def _change(one: ResponseAnalysis, pair: Interaction, side: int, beside: Level) 
 @dataclass(frozen=True)
 class Series:
     """What the conclusion needs of the trials' series, by trial: seconds of slots; and samples by stack of those slots,
-    and trials without slots, that have a profile, ``cpu_time`` where these are of CPU time, their requests, and the
-    database's statements.
+    and trials without slots, that have a profile, ``cpu_time`` where these are of CPU time, their requests, the
+    database's statements, and which part of a trial has a profile.
     """
 
     slots: Mapping[int, Sequence[SlotSeconds]] = field(default_factory=dict)
@@ -203,6 +203,7 @@ class Series:
     cpu_time: bool = True
     served: Mapping[Place, Served] = field(default_factory=dict)
     statements: Mapping[Place, Statements] = field(default_factory=dict)
+    parts: Mapping[Place, Part] = field(default_factory=dict)
 
 
 def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis:
@@ -248,8 +249,9 @@ def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis
             observations,
             series_.profiles,
             describe,
-            PROFILE_MS.get(study.profile, 0) if series_.cpu_time else None,
+            PROFILE_MS.get(study.profiling, 0) if series_.cpu_time else None,
             series_.statements,
+            series_.parts,
         ),
         waits=explain_waits(plan, observations, series_.served, describe, series_.statements),
     )

@@ -1,4 +1,4 @@
-"""Which slots, or trials without slots, have a profile taken: half of them, of every treatment alike.
+"""When a profile is taken: in half of the slots of every treatment alike, or in the middle half of every trial.
 
 What profiling costs then is the same in both sides of a comparison, and is seen by comparing the two halves.
 """
@@ -11,30 +11,44 @@ from collections.abc import Sequence
 import numpy as np
 
 from leadline.design.seeds import derived
-from leadline.model.plan import Plan, Treatment
+from leadline.model.plan import Plan, PlannedTrial, Treatment
 
 Place = tuple[int, int | None]  # position of a trial, index of its slot
+_SHORTEST = 8.0  # seconds of a steady phase whose middle half is long enough
 _TRIES = 20  # halves of treatments, of which the most balanced is taken
 Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
 def profiled(plan: Plan) -> frozenset[Place]:
-    """The places of ``plan`` with a profile.
+    """The places of ``plan`` with a profile: every trial that runs alone from start to end.
 
-    Of a treatment that stands in a group (a trial's slots, or a block's trials) several times, half of the times. Of
-    those that stand there once more, half of the treatments where that half holds the levels of each factor equally
-    often, and those of each pair of factors as nearly as can be, and in the next group the other half; else all, and in
-    the next group none.
+    Else, of a treatment that stands in a group (a trial's slots, or the instances of a rotation) several times, half of
+    the times. Of those that stand there once more, half of the treatments where that half holds the levels of each
+    factor equally often, and those of each pair of factors as nearly as can be, and in the next group the other half;
+    else all, and in the next group none.
     """
-    chosen: set[Place] = set()
+    chosen: set[Place] = {(trial.position, None) for trial in plan.trials if _alone(trial)}
     for number, group in enumerate(_groups(plan)):
         chosen.update(_half(group, derived(plan.seed, "profiles", number // 2).hex(), number % 2 == 1))
     return frozenset(chosen)
 
 
+def middle_half(steady: float) -> tuple[float, float] | None:
+    """When a profile is taken of a trial that runs alone, seconds from the start of its steady phase: drift that is
+    even does not come into the comparison with the rest. None where that phase is too short: in all of it.
+    """
+    return (steady / 4, 3 * steady / 4) if steady >= _SHORTEST else None
+
+
+def _alone(trial: PlannedTrial) -> bool:
+    return not trial.slots and not trial.turns
+
+
 def _groups(plan: Plan) -> list[dict[Place, Treatment]]:
     groups: dict[tuple[bool, int], dict[Place, Treatment]] = {}
     for trial in plan.trials:
+        if _alone(trial):
+            continue
         group = groups.setdefault((True, trial.position) if trial.slots else (False, trial.block), {})
         places: dict[Place, Treatment] = {(trial.position, slot.index): slot.treatment for slot in trial.slots}
         group.update(places or {(trial.position, None): trial.treatment})

@@ -73,7 +73,6 @@ def first_study(name: str, question: str, server: str, database: str, users: int
             *lines,
             "design: { replicates: 5 }  # leadline power tells how many an effect needs",
             f"responses: {wording.responses}",
-            "profile: light  # where a change of CPU lies, by layer and method",
             "",
         )
     )

@@ -100,12 +100,8 @@ def _common(
     }
 
 
-def server_study(
-    own: OwnFile, scenario: Path, fail: Sequence[str], budget: float, seed: int, profile: bool = False
-) -> dict[str, Any]:
-    """The keys of a study of the two builds of a stack file, side by side; ``profile``: with samples of their JVMs, in
-    half of the blocks. Raises UsageError.
-    """
+def server_study(own: OwnFile, scenario: Path, fail: Sequence[str], budget: float, seed: int) -> dict[str, Any]:
+    """The keys of a study of the two builds of a stack file, side by side. Raises UsageError."""
     fail = fail or OF_SERVERS
     ramp_up, steady = next((size for size in _SIZES if budget / _block(*size) >= _ENOUGH), _SIZES[-1])
     return {
@@ -123,7 +119,6 @@ def server_study(
             **_watched(blocks_within(budget, _block(ramp_up, steady)), seed),
             "rotation": {"otherwise": "one-by-one"},
         },
-        **({"profile": "light"} if profile else {}),
     }
 
 

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
 import polars as pl
 
-from leadline.conclude.explanation import Stacks, Statements
+from leadline.conclude.explanation import Part, Stacks, Statements, cpu_of
 from leadline.conclude.study import Series, conclude
 from leadline.conclude.waiting import Served, requests_of
 from leadline.design.profiling import Place
-from leadline.model.record import StudyRecord, TrialState
+from leadline.model.errors import TrialFailure
+from leadline.model.record import StudyRecord, TrialRecord, TrialState, covered
 from leadline.model.result import StudyAnalysis
 from leadline.observe.profile import CPU_SAMPLES, SAMPLES, WAITS
 from leadline.observe.table import read_series
 from leadline.observe.window import Recorded, pauses_of
+from leadline.trial.measure import measure_windows
 from leadline.trial.slotmeasure import slots_of
+from leadline.trial.system import Window
 
 
 def analysis_of(record: StudyRecord) -> StudyAnalysis:
     """The conclusion of what has been run so far."""
-    return conclude(record, Series(slots_of(record), *profiles_of(record)))
+    return conclude(record, replace(profiles_of(record), slots=slots_of(record)))
 
 
-def profiles_of(
-    record: StudyRecord,
-) -> tuple[dict[Place, Stacks], bool, dict[Place, Served], dict[Place, Statements]]:
-    """Samples by stack in what was measured of each slot, or trial without slots, by the trial's number; whether they
-    are of CPU time; the requests there, where all waits were recorded; and the database's statements.
-    """
+def profiles_of(record: StudyRecord) -> Series:
+    """What was recorded in what was measured of each slot, or trial without slots, that has a profile."""
     profiles, cpu_time, served = dict[Place, Stacks](), True, dict[Place, Served]()
-    statements = dict[Place, Statements]()
-    for trial in record.trials if record.study.profile != "off" else ():
+    statements, parts = dict[Place, Statements](), dict[Place, Part]()
+    for trial in record.trials if record.study.profiling != "off" else ():
         path = trial.directory / "series" / "profile.parquet" if trial.directory else None
         if path is None or trial.state != TrialState.DONE or not path.exists():
             continue
-        metrics = [CPU_SAMPLES, SAMPLES, *(WAITS if record.study.profile == "full" else ())]
+        metrics = [CPU_SAMPLES, SAMPLES, *(WAITS if record.study.profiling == "full" else ())]
         table = read_series(path, pl.col("metric").is_in(metrics))
         waits = table.filter(pl.col("metric").is_in(list(WAITS)))
         table = table.filter(~pl.col("metric").is_in(list(WAITS)))
@@ -44,6 +47,9 @@ def profiles_of(
             for slot in trial.slots
             if slot.measured_from is not None and slot.measured_until is not None
         }
+        if not windows and table.height:
+            part, spans_ = _part(trial, table)
+            windows, parts[trial.id, None] = {None: spans_}, part
         recorded = Recorded(path.parent)
         for slot, spans in (windows or {None: trial.under_load}).items():
             seconds = pl.col("time_ns") / 1e9 + 0.5
@@ -61,4 +67,40 @@ def profiles_of(
                 served[trial.id, slot] = Served(requests, sum(until - since for since, until in spans))
             if (trial.id, slot) in profiles and (of_place := recorded.statements(spans)):
                 statements[trial.id, slot] = of_place
-    return profiles, cpu_time, served, statements
+    return Series({}, profiles, cpu_time, served, statements, parts)
+
+
+def _part(trial: TrialRecord, samples: pl.DataFrame) -> tuple[Part, tuple[tuple[float, float], ...]]:
+    """The part of a trial without slots that has samples, and its windows: whole seconds between the first and the
+    last.
+
+    A recording starts in the second of its first sample, or just before it, and ends in that after its last.
+    """
+    seconds = samples["time_ns"].to_numpy() / 1e9
+    first, last, spans = float(seconds.min()), float(seconds.max()), trial.under_load
+    inside = _cut(spans, first + 1, last)
+    if not inside:
+        return Part(covered(spans)), spans
+    rest = [*_cut(spans, -math.inf, first - 1), *_cut(spans, last + 2, math.inf)]
+    return Part(covered(inside), _cost(trial, inside, rest)), inside
+
+
+def _cut(spans: Sequence[tuple[float, float]], begin: float, end: float) -> tuple[tuple[float, float], ...]:
+    """What of the spans lies between two times."""
+    return tuple((max(since, begin), min(until, end)) for since, until in spans if min(until, end) > max(since, begin))
+
+
+def _cost(
+    trial: TrialRecord, inside: Sequence[tuple[float, float]], rest: Sequence[tuple[float, float]]
+) -> float | None:
+    """Logarithm of CPU per transaction inside against the mean of what is before and after; None where one of the
+    three is not known.
+    """
+    if trial.directory is None or len(inside) != 1 or len(rest) != 2:
+        return None
+    try:
+        windows = measure_windows(trial.directory, [Window(*span) for span in (*inside, *rest)])
+    except TrialFailure:  # its files are not all there
+        return None
+    during, *others = (math.log(cpu) for window in windows if (cpu := cpu_of(window.responses)) is not None)
+    return during - sum(others) / 2 if len(others) == 2 else None

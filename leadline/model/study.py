@@ -366,8 +366,9 @@ class Study(bounds.Strict):
     dead_man: DeadMan = 30.0
     ready_timeout: ReadyTimeout = 120.0
     observe: bool = True
-    profile: Profiling = Field(
-        default="off", description="samples of what the server's JVM does, in half of the slots or trials"
+    profile: Profiling | None = Field(
+        default=None,
+        description="samples of what the server's JVM does, in half of the slots, or of each trial: see ``profiling``",
     )
 
     @model_validator(mode="before")
@@ -464,9 +465,9 @@ class Study(bounds.Strict):
                     raise KeyedError((key, name), f"{name} is a setting of this host, and the study runs elsewhere")
 
     def _check_profile(self) -> None:
-        if self.profile == "off":
+        if self.profile in (None, "off"):
             return
-        if not self.under_load or self.stack.web is not None or self.stack.url is not None:
+        if not self._starts_a_jvm:
             raise KeyedError(("profile",), "a profile needs a server's JVM, and this study starts none: leave it out")
         if not self.observe:
             raise KeyedError(("profile",), "a profile is a series, which `observe: false` does not record")
@@ -474,6 +475,19 @@ class Study(bounds.Strict):
             raise KeyedError(
                 ("profile",), f"a profile is taken on this host, and the server runs on {self.stack.place}"
             )
+
+    @property
+    def profiling(self) -> Literal["off", "light", "full"]:
+        """The profile that is taken: what the file says, else ``light`` where a server's JVM runs on this host."""
+        if self.profile is not None:
+            return self.profile
+        return "light" if self._starts_a_jvm and self.stack.is_here and self.observe else "off"
+
+    @property
+    def _starts_a_jvm(self) -> bool:
+        stack = self.stack
+        other = stack.web is not None or stack.url is not None or (stack.own is not None and not stack.own.content.jvm)
+        return self.under_load and not other
 
     def _check_served(self) -> None:
         if self.stack.url is None:

@@ -95,7 +95,7 @@ class RealSystem:
             load_units=study.workload.load_units,
             placement=study.placement,
             observe=study.observe,
-            profile=study.profile != "off",
+            profile=study.profiling != "off",
             ready_timeout=study.ready_timeout,
             cold=study.reset.page_cache == "drop",
             http_address="0.0.0.0" if any(driver.server for driver in study.drivers) else "127.0.0.1",
@@ -150,7 +150,7 @@ class RealSystem:
 
     def start_observers(self, directory: Path) -> None:
         assert isinstance(self._stack, Stack)
-        detail = self._study.profile
+        detail = self._study.profiling
         self._profile = None if detail == "off" else ProfileObserver(self._host, detail)
         observers = observers_of(self._study.observe, self._host, self._stack)
         self._observers = ObserverSet([*observers, *([self._profile] if self._profile else [])])

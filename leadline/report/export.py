@@ -69,7 +69,7 @@ def export(record: StudyRecord, analysis: StudyAnalysis, out_dir: Path, formats:
 
 def _stacks(record: StudyRecord, out_dir: Path, formats: Sequence[str]) -> list[Path]:
     """``stacks-SETTING.folded``: lines of stack and CPU samples; ``stacks-SETTING.pb.gz``: the same for pprof."""
-    profiles = profiles_of(record)[0]
+    profiles = profiles_of(record).profiles
     settings: dict[str, Counter[str]] = {}
     for trial in record.trials:
         for slot in (*trial.slots, None):

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from leadline.design.profiling import Place
+from leadline.design.profiling import Place, middle_half
 from leadline.host.base import TrialHost
 from leadline.layouts import wash_out_of
 from leadline.model.blame import Event, Evidence, blamed, unanswered
@@ -281,19 +281,44 @@ class Attempt:
             self.system.start_observers(self.directory)
             if any(position == self.planned.position for position, _ in self.runner.profiled):
                 self.system.profile(True)
-                if self.planned.slots:  # its start takes longer than those within the slots
+                if self.planned.slots or self._in_part:  # its start takes longer than those under load
                     self.system.profile(False)
 
     def load(self) -> None:
-        watcher, planned = self.runner.watcher, self.planned
+        planned = self.planned
         with self.step("load"):
             self.change_in_slots()
             if self.changes is None:
-                self.outcome = self.system.load(self.directory, planned.seed, watcher.load)
+                self.outcome = self.system.load(self.directory, planned.seed, self._on_load())
             else:
                 self.outcome = self._load_in_slots(self.changes)
                 self.changes.finish()
                 self.now_at(self.changes.found)
+
+    @property
+    def _in_part(self) -> tuple[float, float] | None:
+        """Seconds of the steady phase between which a profile is taken; None where it is not a part of it."""
+        study = self.runner.study
+        told = study.workload.generator is None and not self.planned.turns  # of the seconds, while they go by
+        profiled = any(position == self.planned.position for position, _ in self.runner.profiled)
+        return middle_half(study.workload.steady) if told and profiled else None
+
+    def _on_load(self) -> Callable[[LoadSecond], None]:
+        """What is told of each second of the load; a profile begins and ends with them."""
+        watch, part = self.runner.watcher.load, self._in_part
+        if part is None:
+            return watch
+        steady: list[float] = []  # seconds of it
+        left = [(part[1], False), (part[0], True)]
+
+        def on_load(second: LoadSecond) -> None:
+            watch(second)
+            if second.phase == "steady":
+                steady.append(second.second)
+            while left and steady and second.second - steady[0] >= left[-1][0]:
+                self.system.profile(left.pop()[1])
+
+        return on_load
 
     def _load_in_slots(self, changes: SlotChanges) -> LoadOutcome:
         def on_load(second: LoadSecond) -> None:

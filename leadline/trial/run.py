@@ -204,7 +204,7 @@ class StudyRun:
         runner.repeats_left = repeat.at_most - record.repeats if repeat else 0
         if self.part is not None:
             runner.repeats_left = min(runner.repeats_left, self.part.repeats)
-        runner.profiled = profiled(record.plan) if study.profile != "off" else frozenset()
+        runner.profiled = profiled(record.plan) if study.profiling != "off" else frozenset()
         self.watcher.study(study_id, record.plan, done, clock.left(len(record.trials) - done))
         streak = Streak(self.give_up)
         looking = Looking.at(study, self.store, record, self.watcher.message, None if self.part is None else 1)

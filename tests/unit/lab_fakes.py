@@ -153,6 +153,9 @@ class FakeSystem(AtStart):
     busy_slots: int = 0
     use: MachineUse | None = None  # what else the machine does
     profiles: list[bool] = field(default_factory=list)  # begun and ended
+    told: int = 1  # seconds of the load
+    ramp_up: int = 0  # of them
+    profiled_at: list[float] = field(default_factory=list)  # seconds of the load in which profiles begin and end
     compiling: list[Compiled] = field(default_factory=list)  # what the compiler did, each time it is asked
     resting: list[float] = field(default_factory=list)  # CPU seconds since it was last asked, each time it is
     cpu_used: float = 0.0
@@ -224,7 +227,10 @@ class FakeSystem(AtStart):
         return ()
 
     def load(self, directory: Path, seed: int, on_load: OnLoad) -> LoadOutcome:
-        on_load(LoadSecond(1.0, "steady", 100.0, 3.0, 0))
+        for second in range(self.told):
+            at, before = len(self.profiles), second < self.ramp_up
+            on_load(LoadSecond(second + 1.0, "ramp-up" if before else "steady", 100.0, 3.0, 0))
+            self.profiled_at += [second + 1.0] * (len(self.profiles) - at)
         (directory / "driver" / "seconds.csv").write_text("one,two\n")
         self._call("load")
         counts = {"buy": {"ok": 1, "failed": 0}}

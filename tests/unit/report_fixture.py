@@ -117,8 +117,10 @@ def fake_study(lab: Path, replicates: int = 4, profiled: bool = True) -> tuple[S
         trials=tuple(trials),
         skipped=("vm.nr_hugepages is left out: needs root",),
     )
-    profiles, cpu_time, *_ = profiles_of(record)
-    profile = explain(plan, record.observations(), profiles, describing(study), 0.0 if cpu_time else None)
+    recorded = profiles_of(record)
+    profile = explain(
+        plan, record.observations(), recorded.profiles, describing(study), 0.0 if recorded.cpu_time else None
+    )
     return record, replace(_analysis(record), profile=profile)
 
 

@@ -51,9 +51,6 @@ def gate(
         ),
     ] = None,
     count: CountOption = False,
-    profile: Annotated[
-        bool, typer.Option("--profile", help="Samples of the JVMs in half of the blocks: which frames carry a change.")
-    ] = False,
     md: Annotated[Path | None, file_option("Write Markdown for the pull request.")] = None,
     junit: Annotated[Path | None, file_option("Write JUnit XML.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**62, help="Of the order.")] = 1,
@@ -64,7 +61,7 @@ def gate(
     """Tell whether a change does harm: two builds side by side, until it is decided or the budget is over."""
     from leadline.api import gates
 
-    options = gates.GateOptions(fail or (), budget, seed, stack, scenario, simulate, build, run, count, profile)
+    options = gates.GateOptions(fail or (), budget, seed, stack, scenario, simulate, build, run, count)
     watching = watcher(errors)
     with watching:
         ended = gates.gate(base, head, options, lab, watching)

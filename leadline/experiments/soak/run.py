@@ -200,7 +200,8 @@ class SoakRun:
         """Raises as ``StudyRun.execute``."""
         store, message = self.place.store, self.place.watcher.message
         watch = Watch(self.alarms, self.plan.file.study.limits.errors, message)
-        system = SoakSystem(self.plan.file.study, self.place.host, store.directory, watch)
+        without = self.plan.file.study.model_copy(update={"profile": "off"})
+        system = SoakSystem(without, self.place.host, store.directory, watch)
 
         def opened(number: int) -> None:
             self.number = number

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from leadline.conclude.explanation import explain, layered, profiling_cost
+from leadline.conclude.explanation import Part, explain, layered, profiling_cost
 from leadline.model.frames import StudyProfile
 from leadline.model.naming import plain_level
 from leadline.model.plan import Factor, Plan, Role, Treatment
@@ -140,6 +140,28 @@ def test_what_profiles_cost_is_told_whatever_levels_do() -> None:
     assert interval.low < 2.0 < interval.high
     assert percent == pytest.approx(2.0, abs=0.7)
     assert profiling_cost(observations, frozenset(profiles)) is None, "none was without"
+
+
+def test_of_trials_with_a_profile_in_their_middle_the_cost_is_that_of_the_middle_against_the_rest() -> None:
+    observations, profiles = _study(0, trials=6, more=0.6)
+    plan = Plan("one-at-a-time", 1, (FACTOR,), ())
+    whole = explain(plan, observations, profiles, plain_level)
+    costs = np.random.default_rng(2).normal(0.02, 0.005, len(profiles))
+    parts = {place: Part(2.0, cost) for place, cost in zip(profiles, costs, strict=True)}
+    halved = {place: {stack: n / 2 for stack, n in stacks.items()} for place, stacks in profiles.items()}
+    profile = explain(plan, observations, halved, plain_level, parts=parts)
+    assert whole is not None
+    assert profile is not None
+    assert profile.levels[0].ms == pytest.approx(whole.levels[0].ms), "of CPU between two samples"
+    assert profile.levels[0].effects.total.change == pytest.approx(whole.levels[0].effects.total.change)
+    assert profile.cost == pytest.approx(2.0, abs=0.5)
+    assert profile.interval is not None
+    assert profile.interval.low < 2.0 < profile.interval.high
+    assert "the middle half of every trial" in profile.notes[0]
+    unknown = explain(plan, observations, halved, plain_level, parts={place: Part(4.0) for place in profiles})
+    assert unknown is not None
+    assert unknown.cost is None
+    assert "cannot be told here" in unknown.notes[0]
 
 
 def test_missing_samples_are_told() -> None:

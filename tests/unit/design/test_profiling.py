@@ -1,16 +1,17 @@
-"""Which slots and trials have a profile: half, of every treatment alike."""
+"""Which slots and instances have a profile: half, of every treatment alike; of trials that run alone, all."""
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
-from leadline.design.profiling import profiled
-from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Slot, Treatment
+from leadline.design.profiling import middle_half, profiled
+from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Slot, Treatment, Turn
 
 
 def _plan(treatments: list[dict[str, int]], trials: int, repeats: int = 0, seed: int = 3) -> Plan:
-    """``repeats``: of each treatment in the slots of every trial; without, a trial has one and a block all."""
+    """``repeats``: of each treatment in the slots of every trial; without, an instance has one and a block all."""
     made = [Treatment.of(levels) for levels in treatments]  # type: ignore[arg-type]
     factors = tuple(Factor(name, tuple(sorted({at[name] for at in treatments})), 0) for name in treatments[0])
     rows = []
@@ -19,7 +20,8 @@ def _plan(treatments: list[dict[str, int]], trials: int, repeats: int = 0, seed:
             slots = tuple(Slot(at, 6.0 * at, 6.0, treatment) for at, treatment in enumerate(made * repeats))
             rows.append(PlannedTrial(block, block, block, Role.TREATMENT, made[0], 1, slots=slots))
         else:
-            rows += [PlannedTrial(0, block, block, Role.TREATMENT, treatment, 1) for treatment in made]
+            turns = (Turn(0.0, 6.0, False),)
+            rows += [PlannedTrial(0, block, block, Role.TREATMENT, treatment, 1, turns=turns) for treatment in made]
     rows = [PlannedTrial(at, *list(vars(row).values())[1:]) for at, row in enumerate(rows)]
     return Plan("any", seed, factors, tuple(rows))
 
@@ -47,6 +49,14 @@ def test_half_of_each_treatment(plan: Plan) -> None:
     chosen, whole = _counts(plan)
     assert all(2 * chosen[key] == count for key, count in whole.items())
     assert profiled(plan) == profiled(plan)
+
+
+def test_trials_that_run_alone_all_have_a_profile_in_their_middle_half() -> None:
+    plan = _plan(ONE, 3)
+    plan = replace(plan, trials=tuple(replace(trial, turns=()) for trial in plan.trials))
+    assert profiled(plan) == {(trial.position, None) for trial in plan.trials}
+    assert middle_half(30.0) == (7.5, 22.5)
+    assert middle_half(6.0) is None
 
 
 def test_half_of_a_factorial_in_an_instance_is_balanced() -> None:

@@ -146,12 +146,12 @@ def test_a_recording_is_the_load_and_jvms_are_sampled(stacks: tuple[Path, Path],
     stacks[0].write_text(stacks[0].read_text() + "scenario: tour.har\n")
     (stacks[0].parent / "tour.har").write_text(HAR)
     (tmp_path / "truth.yaml").write_text("truth: { seed: 4, noise: { trials: 1% } }\n")
-    options = GateOptions(truth=tmp_path / "truth.yaml", fail=["cpu>50%"], profile=True)
+    options = GateOptions(truth=tmp_path / "truth.yaml", fail=["cpu>50%"])
     run = gate(*map(str, stacks), options, tmp_path / "lab", SilentWatcher())
     assert run.gate.verdict is GateVerdict.UNCHANGED
     study = run.result.record.study
     assert study.workload.scenario == str(tmp_path / "lab" / "tour.scenario.yaml")
-    assert study.profile == "light"
+    assert study.profiling == "light"
 
 
 def test_sides_of_two_kinds_are_refused(stacks: tuple[Path, Path], tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_sides_of_two_kinds_are_refused(stacks: tuple[Path, Path], tmp_path: Pat
         ((jar, stack), GateOptions(), "BASE is a jar, HEAD a stack file"),
         ((jar, "absent.jar"), GateOptions(), "there is no file absent.jar; build it first"),
         (("true", "false"), GateOptions(stack=stacks[0]), "these are two commands"),
-        ((stack, stack), GateOptions(count=True, profile=True), "nothing of it is simulated or profiled"),
+        ((stack, stack), GateOptions(count=True, truth=stack), "nothing of it is simulated"),
         ((stack, stack), GateOptions(stack=stacks[0]), "--stack is of two jars"),
         ((jar, jar), GateOptions(run="x.jar"), "write --build, too"),
         (("a", "b"), GateOptions(build="make"), "write by --run what it leaves"),

@@ -72,7 +72,7 @@ def test_the_page_has_graphs_a_table_and_no_markup_of_a_method(content: view.Vie
 def test_a_study_without_a_profile_says_how_to_take_one(tmp_path: Path) -> None:
     record, analysis = fake_study(tmp_path / "lab", replicates=1, profiled=False)
     assert analysis.profile is None
-    assert "<code>profile: light</code> in the study file" in render(view.gather(record, analysis))
+    assert "unless the study file has <code>profile: off</code>" in render(view.gather(record, analysis))
 
 
 def test_the_page_tells_what_response_times_consist_of(content: view.View) -> None:

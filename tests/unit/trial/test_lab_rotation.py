@@ -534,7 +534,7 @@ design: { replicates: 2, seed: 3, rotation: { slot: 4s } }
     assert [len(block) for block in confirmation.plan.together] == [6]
 
 
-@pytest.mark.parametrize(("text", "starts"), [(LIVE + "profile: light\n", True), (LIVE, False)])
+@pytest.mark.parametrize(("text", "starts"), [(LIVE, True), (LIVE + "profile: off\n", False)])
 def test_profiles_are_taken_in_half_of_the_slots(tmp_path: Path, text: str, starts: bool) -> None:
     system = FakeSystem(FakeHost())
     result, store = run(tmp_path, system, text)

@@ -69,6 +69,26 @@ def test_every_trial_runs_every_step_in_order_and_the_host_is_put_back(tmp_path:
     assert result.restored == ["vm.fake_live is 10 again"]
 
 
+@pytest.mark.parametrize(
+    ("steady", "told", "profiles", "seconds"),
+    [("20s", 25, [True, False, True, False], [9.0, 19.0]), ("6s", 11, [True], []), ("20s", 8, [True, False], [])],
+    ids=["middle half", "too short", "ends before it"],
+)
+def test_a_trial_has_a_profile_in_the_middle_half_of_its_steady_phase(
+    tmp_path: Path, steady: str, told: int, profiles: list[bool], seconds: list[float]
+) -> None:
+    system = FakeSystem(FakeHost(), told=told, ramp_up=3)
+    text = STUDY.replace("users: 5", f"users: 5, ramp_up: 3s, steady: {steady}")
+    result, store = run(tmp_path, system, text)
+    assert result.complete
+    trials = len(store.load(result.study_id).trials)
+    assert system.profiles == profiles * trials, "first set up, before the load"
+    assert system.profiled_at == seconds * trials
+    none = FakeSystem(FakeHost(), told=told)
+    run(tmp_path / "off", none, f"{text}profile: off\n")
+    assert not none.profiles
+
+
 def test_what_observers_lack_in_every_trial_is_told_once_in_a_study(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
