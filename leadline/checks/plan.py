@@ -121,7 +121,7 @@ def plan_study(
 
 def _profiles(study: Study, plan: Plan) -> list[str]:
     """Where profiles are taken, in a sentence."""
-    if study.profiling == "off" or not study.stack.is_here:
+    if study.profiling == "off":
         return []
     slots = sum(len(trial.slots) for trial in plan.trials)
     places, trials = len(profiled(plan)), len(plan.trials)

@@ -471,17 +471,13 @@ class Study(bounds.Strict):
             raise KeyedError(("profile",), "a profile needs a server's JVM, and this study starts none: leave it out")
         if not self.observe:
             raise KeyedError(("profile",), "a profile is a series, which `observe: false` does not record")
-        if ssh_host(self.stack.place) and self.profile == "full":
-            raise KeyedError(
-                ("profile",), f"a profile is taken on this host, and the server runs on {self.stack.place}"
-            )
 
     @property
     def profiling(self) -> Literal["off", "light", "full"]:
-        """The profile that is taken: what the file says, else ``light`` where a server's JVM runs on this host."""
-        if self.profile is not None:
-            return self.profile
-        return "light" if self._starts_a_jvm and self.stack.is_here and self.observe else "off"
+        """The profile that is taken: what the file says, else ``light`` of a server's JVM; none in a guest."""
+        if self.stack.in_guest or not (self._starts_a_jvm and self.observe):
+            return "off"
+        return self.profile or "light"
 
     @property
     def _starts_a_jvm(self) -> bool:

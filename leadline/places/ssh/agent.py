@@ -31,8 +31,9 @@ from leadline.host.private import usual_mask
 from leadline.host.watchdog import Watchdog
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Level
-from leadline.model.study import StackChoice
+from leadline.model.study import Profiling, StackChoice
 from leadline.observe.base import ObserverContext, ObserverSet
+from leadline.observe.profile import ProfileObserver
 from leadline.places.ssh import wire
 from leadline.stack import probe, provision
 from leadline.stack.assembly import Stack
@@ -69,6 +70,7 @@ class Agent:
         self._choice = StackChoice()
         self._observe = True
         self._observers = ObserverSet([])
+        self._profile: ProfileObserver | None = None
         self.silence = _SILENCE
         provision.elsewhere = _absent
 
@@ -92,6 +94,7 @@ class Agent:
                 self.check_stack,
                 self.start_observers,
                 self.stop_observers,
+                self.profile,
                 self.samples,
                 self.drain,
                 self.audit,
@@ -262,19 +265,28 @@ class Agent:
 
     # observers -----------------------------------------------------------------------------------------------
 
-    def start_observers(self, key: str) -> None:
+    def start_observers(self, key: str, profiling: Profiling) -> None:
         """Of what runs here; where the database has a host of its own that is a part of the stack."""
         stack = self._running()
         processes: dict[str, Process] = dict(stack.processes())
-        self._observers = ObserverSet(
-            [observer for observer in observers_of(self._observe, self._host, stack) if _fits(observer.name, processes)]
-        )
+        observers = observers_of(self._observe, self._host, stack)
+        self._profile = None if profiling == "off" else ProfileObserver(self._host, profiling)
+        every = [*observers, *([self._profile] if self._profile else [])]
+        self._observers = ObserverSet([observer for observer in every if _fits(observer.name, processes)])
         java = Path(self._choice.java) if self._choice.java else None
         self._observers.start(ObserverContext(self._trial(key), processes, java))
 
     def stop_observers(self) -> Sequence[str]:
         self._observers.stop()
         return list(self._observers.warnings)
+
+    def profile(self, on: bool) -> None:
+        """Take samples from now on, of what runs here, or no more."""
+        stack = self._running()
+        if self._profile is not None and "server" in stack.processes():
+            self._profile.sample(on)
+        if self._profile is not None and "database" in stack.processes():
+            stack.database.track(on)
 
     def samples(self, key: str) -> str:
         """What the agent in the server's JVM has written so far."""
@@ -293,7 +305,12 @@ def kinds() -> Mapping[str, Any]:
     return {name: get_type_hints(method).get("return") for name, method in (methods | of_host | of_stack).items()}
 
 
-_NEEDS = {"gc": "server", "pools": "server", "database": "database", "web": "web"}  # observer -> role
+# Observer -> role.
+_NEEDS = {
+    **dict.fromkeys(("gc", "pools", "profile"), "server"),
+    **dict.fromkeys(("database", "statements"), "database"),
+    "web": "web",
+}
 
 
 def _fits(observer: str, processes: Mapping[str, Process]) -> bool:

@@ -154,6 +154,7 @@ class FarStack:
             "load_units": study.workload.load_units,
             "placement": study.placement.model_copy(update={"driver_cpus": None}),  # those of this host
             "observe": study.observe,
+            "profile": study.profiling != "off",
             "ready_timeout": study.ready_timeout,
             "cold": study.reset.page_cache == "drop",
             "http_address": _EVERYWHERE,

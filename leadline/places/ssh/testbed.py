@@ -25,6 +25,7 @@ from leadline.observe.gc import GcObserver
 from leadline.observe.host import HostObserver
 from leadline.observe.pools import PoolsObserver, compiled_since
 from leadline.observe.processes import ProcessObserver
+from leadline.observe.profile import ProfileObserver
 from leadline.observe.table import read_series
 from leadline.observe.window import DRIVER
 from leadline.places.real import RealSystem, roles_elsewhere
@@ -45,7 +46,7 @@ from leadline.trial.system import Compiled, Measured
 
 
 NEAR = "near"  # folder of a trial's directory: the driver's processes, on this host
-_MERGED = ("processes", "database", "web")  # series of other hosts that belong to the trial's own
+_MERGED = ("processes", "database", "statements", "web")  # series of other hosts that belong to the trial's own
 
 
 class FarRecording(DriverRecording):
@@ -101,10 +102,14 @@ class FarSystem(RealSystem):
     def start_observers(self, directory: Path) -> None:
         self._hosts.read_clocks()
         for place in self._hosts.places:
-            place.host.ask("start_observers", self._far.key(directory))
+            place.host.ask("start_observers", self._far.key(directory), self._study.profiling)
         self._roles = {}  # the driver joins when it is started
         self._observers = ObserverSet([ProcessObserver(LocalHost(directories={}).files)])
         self._observers.start(ObserverContext(directory / NEAR, self._roles))
+
+    def profile(self, on: bool) -> None:
+        for place in self._hosts.places if self._study.profiling != "off" else ():
+            place.host.ask("profile", on)
 
     def stop_observers(self) -> Sequence[str]:
         self._observers.stop()
@@ -143,7 +148,7 @@ class FarSystem(RealSystem):
         for folder, subjects in self._recorded():
             for name in _MERGED:
                 file = f"series/{name}.parquet"
-                _merge(directory / folder / file, directory / file, subjects)
+                _merge(directory / folder / file, directory / file, ("",) if name == "statements" else subjects)
         self._fetched.add(directory)
         return warnings
 
@@ -164,6 +169,9 @@ class FarSystem(RealSystem):
             PoolsObserver(host),
         ]
         web = CounterObserver("web", "web", lambda: {}, WEB_GAUGES, interval=1.0)
+        if (detail := self._study.profiling) != "off":
+            statements = CounterObserver("statements", "database", lambda: {}, interval=1.0)
+            read += [ProfileObserver(host, detail), statements]
         return [*read, database_observer(lambda: {}, gauges, interval=1.0), web]
 
 

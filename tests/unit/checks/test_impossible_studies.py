@@ -75,7 +75,6 @@ def refused(*overrides: str, factors: tuple[str, ...] = ()) -> str:
     ("overrides", "told"),
     [
         (["observe=false"], "a profile is a series, which `observe: false` does not record"),
-        (["profile=full", "stack.host=ssh:app"], "a profile is taken on this host, and the server runs on ssh:app"),
         (["stack.host=vm"], "a guest's server is not here"),
         (["stack={web: httpd}", "factors={}", "settings={}"], "a profile needs a server's JVM"),
     ],
