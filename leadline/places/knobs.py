@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from leadline.catalogue import load, text
-from leadline.host.java import find_java
+from leadline.host.java import find_java, java_homes
 from leadline.host.local import LocalHost
 from leadline.load.knobs import GENERAL
 from leadline.model.knob import Catalogue, Knob, Level, Machine, Owner
 from leadline.model.ownparts import OF_HOST
 from leadline.places.running import choice_of
 from leadline.stack import registry
+from leadline.stack.options import KNOBS as LIMITS
 from leadline.stack.registry import APPLICATIONS, DATABASES, SERVERS
 from leadline.stack.servers.jvm import PREFIX as FLAGS
 from leadline.stack.servers.jvm import flag_knobs
 from leadline.stack.web.common import KNOBS as WEB_KNOBS
+
+_SHORTEST = 4  # letters of a word that flags are looked for by
 
 
 def machine() -> Machine:
@@ -33,6 +36,16 @@ def flags() -> list[Knob]:
     return list(flag_knobs(find_java()).values())
 
 
+def flags_called(name: str) -> list[Knob]:
+    """Flags with that in their names (``-XX:+UseCompactObjectHeaders``, ``MaxRAMPercentage``), of the newest JVM of
+    this host that has one.
+    """
+    word = name.removeprefix("-XX:").lstrip("+-").partition("=")[0].lower()
+    homes = sorted(java_homes(), key=lambda home: -home.major) if len(word) >= _SHORTEST else []
+    fitting = ([knob for knob in flag_knobs(home.path).values() if word in knob.name.lower()] for home in homes)
+    return next((knobs for knobs in fitting if knobs), [])
+
+
 def every_knob() -> Catalogue:
     """The knobs of this host and of every program; a generic name once, with each program's own name.
 
@@ -45,6 +58,7 @@ def every_knob() -> Catalogue:
         *(registry.server(name).knobs() for name in SERVERS),
         *(registry.database(name).knobs() for name in DATABASES),
         WEB_KNOBS,
+        LIMITS,
         load("guest").values(),
         GENERAL,
     ]

@@ -15,7 +15,16 @@ from leadline.cli.output import console, errors, print_json, say
 from leadline.model.errors import UsageError, nearest
 from leadline.model.knob import Catalogue, Knob, Level, Owner
 from leadline.places.hosts import today
-from leadline.places.knobs import asks_flags, every_knob, flags, knobs_of, knobs_of_stack, machine, present
+from leadline.places.knobs import (
+    asks_flags,
+    every_knob,
+    flags,
+    flags_called,
+    knobs_of,
+    knobs_of_stack,
+    machine,
+    present,
+)
 from leadline.stack.servers.jvm import PREFIX as FLAGS
 
 
@@ -48,7 +57,8 @@ def knobs(
     if not asks_flags(pattern):
         catalogue = Catalogue(knob for knob in catalogue if not knob.name.startswith(FLAGS))
     limits, there = (machine(), None) if host == "here" else today(host, lambda line: say(line, to=errors))
-    shown_knobs = [knob.on(limits) for knob in (catalogue.matching(pattern) if pattern else catalogue)]
+    fitting = catalogue.matching(pattern) if pattern else list(catalogue)
+    shown_knobs = [knob.on(limits) for knob in fitting or flags_called(pattern)]
     absent = {name: owners for name, owners in absent.items() if name.startswith(pattern) or pattern in name}
     if not shown_knobs and not absent:
         near = nearest(pattern, catalogue.names())

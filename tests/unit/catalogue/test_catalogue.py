@@ -272,6 +272,8 @@ def test_the_reference_pages_are_those_of_the_catalogue() -> None:
         ("-XX:+UseZGC", "jvm.collector"),
         ("innodb_buffer_pool", "database.innodb_buffer_pool_size"),
         ("maxPoolSize", "server.datasource.max_connections"),
+        ("cpu.max", "placement.server_cpu_quota"),
+        ("memory.high", "placement.server_memory_high"),
     ],
 )
 def test_the_name_that_a_program_has_for_it_leads_to_the_knob(native: str, name: str) -> None:

@@ -8,6 +8,7 @@ from leadline.host.java import find_java
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind
 from leadline.model.study import StackChoice
+from leadline.places.knobs import flags_called
 from leadline.stack.registry import not_a_knob, server_of, stack_catalogue
 from leadline.stack.servers import jvm
 
@@ -78,3 +79,9 @@ def test_a_study_of_a_flag_is_checked_by_the_jvm(tmp_path: Path) -> None:
     file = parse_study(text, "s.yaml")
     with pytest.raises(UsageError, match=r"s.yaml:6: the JVM refuses jvm.flag.AllocateHeapAt /none: .*/none"):
         plan_study(file, LocalHost(state=tmp_path), stack_catalogue(file.study.stack))
+
+
+@pytest.mark.parametrize("name", ["-XX:+UseStringDeduplication", "stringdedup", "-XX:UseStringDeduplication=true"])
+def test_a_flag_is_found_by_its_name_at_the_jvm(name: str) -> None:
+    assert "jvm.flag.UseStringDeduplication" in [knob.name for knob in flags_called(name)]
+    assert flags_called("NoFlagIsCalledSo") == flags_called("G1") == []
