@@ -474,16 +474,19 @@ class Study(bounds.Strict):
 
     @property
     def profiling(self) -> Literal["off", "light", "full"]:
-        """The profile that is taken: what the file says, else ``light`` of a server's JVM; none in a guest."""
-        if self.stack.in_guest or not (self._starts_a_jvm and self.observe):
-            return "off"
-        return self.profile or "light"
+        """The profile that is taken: what the file says, else ``light`` of a server's JVM that leadline itself starts,
+        in no guest.
+        """
+        if self.profile is not None:
+            return self.profile
+        managed = self.stack.own is None or self.stack.own.content.managed
+        return "light" if self._starts_a_jvm and managed and self.observe and not self.stack.in_guest else "off"
 
     @property
     def _starts_a_jvm(self) -> bool:
-        stack = self.stack
-        other = stack.web is not None or stack.url is not None or (stack.own is not None and not stack.own.content.jvm)
-        return self.under_load and not other
+        stack, own = self.stack, self.stack.own
+        other = own is not None and (own.content.attach is not None or not own.content.jvm)
+        return self.under_load and stack.web is None and stack.url is None and not other
 
     def _check_served(self) -> None:
         if self.stack.url is None:

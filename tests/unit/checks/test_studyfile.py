@@ -111,6 +111,38 @@ def test_builtin_studies_parse_and_a_near_miss_is_named(tmp_path: Path) -> None:
     assert find_study(str(path)).study.study == "pools"
 
 
+@pytest.mark.parametrize(
+    ("stack", "more", "profiling"),
+    [
+        ("{ server: tomcat }", "", "light"),
+        ("{ server: tomcat, host: 'ssh:app' }", "", "light"),
+        ("{ server: tomcat }", "profile: off", "off"),
+        ("{ server: tomcat }", "profile: full", "full"),
+        ("{ server: tomcat }", "observe: false", "off"),
+        ("{ server: tomcat, host: vm }", "", "off"),
+        ("{ web: nginx }", "", "off"),
+        ("{ url: 'http://10.0.0.7:8080/' }", "", "off"),
+        ("jar.stack.yaml", "", "light"),
+        ("native.stack.yaml", "", "off"),
+        ("running.stack.yaml", "", "off"),
+    ],
+)
+def test_a_jvm_that_leadline_starts_has_a_profile_without_a_word(
+    tmp_path: Path, stack: str, more: str, profiling: str
+) -> None:
+    rest = "ready: { path: / }\ndatabase: none\nscenario: pages.yaml\n"
+    for name, how in {
+        "jar": "command: [java, -cp, ., Shop, '${port}']",
+        "native": "command: [python3, front.py, '${port}']",
+        "running": "attach: { port: 8080 }\nmine: true",
+    }.items():
+        (tmp_path / f"{name}.stack.yaml").write_text(f"stack: {name}\n{how}\n{rest}")
+    (tmp_path / "pages.yaml").write_text("scenario: pages\nmix: { page: 1 }\ntransactions: { page: [{ get: / }] }\n")
+    text = f"study: any\nquestion: Any?\nstack: {stack}\nworkload: {{ users: 2 }}\n{more}\nfactors: {{}}\n"
+    (tmp_path / "any.yaml").write_text(text)
+    assert parse_study(text, str(tmp_path / "any.yaml")).study.profiling == profiling
+
+
 def test_the_schema_knows_every_key() -> None:
     schema = json_schema(Study)
     assert schema["additionalProperties"] is False
