@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +15,7 @@ from typing import Protocol
 from leadline.checks.files.study import StudyFile
 from leadline.checks.stack import stacks_of
 from leadline.host.base import HERE, PROC, Ability, Host, PlannedHost
-from leadline.host.files import rows
+from leadline.host.files import OPEN_FILES, open_files, rows
 from leadline.host.java import java_home
 from leadline.host.process import parse_cpus
 from leadline.layouts import must_fit
@@ -116,6 +117,12 @@ def _limits(study: Study) -> Iterator[tuple[tuple[str | int, ...], str, str, Lev
                     yield ("factors", knob.name, at), role, kind, level
 
 
+def _most_files(host: Host) -> int:
+    """Open files of a process that leadline starts: root may raise its own limit up to ``fs.nr_open``."""
+    kernel = int(next(iter(rows(host.files, f"{PROC}/sys/fs/nr_open")), 1 << 20))
+    return kernel if os.geteuid() == 0 else min(kernel, open_files(host.files, os.getpid()) or kernel)
+
+
 def _problems(
     file: StudyFile, of: Callable[[str], CheckedHost], driver_host: Host
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -126,6 +133,10 @@ def _problems(
         if kind == "cpus":
             if problem := _refused(partial(parse_cpus, str(limit), on.cpus())):
                 yield path, problem
+            continue
+        if kind == OPEN_FILES:
+            if on is driver_host and int(limit) > (most := _most_files(driver_host)):
+                yield path, f"{int(limit):,} open files are more than a process may have here ({most:,})"
             continue
         memory = on.machine().memory
         if kind.startswith("memory") and int(limit) > memory:

@@ -48,7 +48,7 @@ class ProcessSpec:
     env: Mapping[str, str] = field(default_factory=dict)  # added to the host's own
     cwd: Path | None = None
     cpus: str | None = None  # "0,2-3"
-    limits: Mapping[str, float] = field(default_factory=dict)  # leadline.host.files.GROUP_LIMITS
+    limits: Mapping[str, float] = field(default_factory=dict)  # leadline.host.files.GROUP_LIMITS, OPEN_FILES
     input: bool = False  # standard input is a pipe: `write`, `close_input`
     # where leadline is root: as a user of its own without capabilities (leadline.host.privilege)
     unprivileged: bool = True

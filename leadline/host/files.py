@@ -121,6 +121,15 @@ GROUP_LIMITS: Mapping[str, GroupLimit] = {
 }
 
 
+OPEN_FILES = "open_files"  # limit of a process by prlimit(2)
+
+
+def open_files(files: Files, pid: int) -> int | None:
+    """Files that a process may have open, at most; None where it is not told."""
+    line = next((line for line in rows(files, f"{PROC}/{pid}/limits") if line.startswith("Max open files")), "")
+    return int(line.split()[4]) if line and line.split()[4].isdigit() else None
+
+
 def group_limit(files: Files, pid: int, name: str) -> float | None:
     """The limit of ``GROUP_LIMITS`` that leadline set for a process; None where it is in no group of leadline's.
 

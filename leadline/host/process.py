@@ -17,6 +17,7 @@ from pathlib import Path
 from leadline.host import procfs
 from leadline.host.base import ProcessSpec
 from leadline.host.cgroup import LimitedGroup
+from leadline.host.files import OPEN_FILES
 from leadline.host.journal import UndoJournal
 from leadline.host.privilege import User, hand_over, new_user, take_back
 from leadline.host.procfs import ProcessStat
@@ -273,7 +274,10 @@ def start(spec: ProcessSpec, journal: UndoJournal) -> LocalProcess:
     if user is not None:
         reads = (*spec.reads, *_programs(spec))
         prefix += user.prefix(spec.cwd or Path.cwd(), reads, spec.owns, spec.realtime, spec.latency, key=spec.key)
-    group = LimitedGroup.create(token[:12], spec.limits, journal) if spec.limits else None
+    limits = {name: level for name, level in spec.limits.items() if name != OPEN_FILES}
+    if (files := spec.limits.get(OPEN_FILES)) is not None:
+        prefix = ("/bin/sh", "-c", 'ulimit -n "$0" && exec "$@"', f"{files:.0f}", *prefix)
+    group = LimitedGroup.create(token[:12], limits, journal) if limits else None
     try:
         argv = [*(group.entering() if group else ()), *prefix, *map(str, spec.argv)]
         entry = journal.record_process(spec.name, list(map(str, spec.argv)), token, spec.cwd)

@@ -222,7 +222,7 @@ class Reset(bounds.Strict):
 
 
 class Placement(bounds.Strict):
-    """CPUs and memory of each role; absent means unrestricted. CPU lists as ``0,2-3``."""
+    """CPUs, memory and open files of each role; absent means unrestricted. CPU lists as ``0,2-3``."""
 
     server_cpus: bounds.Cpus | None = None
     database_cpus: bounds.Cpus | None = None
@@ -235,9 +235,10 @@ class Placement(bounds.Strict):
     server_swap: Annotated[int, bounds.memory(0)] | None = None
     server_cpu_quota: Annotated[float, bounds.number(0.01, 10_000)] | None = None
     server_cpu_weight: Annotated[int, bounds.count(10_000)] | None = None
+    server_open_files: Annotated[int, bounds.count(1 << 30)] | None = None
 
     def limits(self, role: str) -> dict[str, float]:
-        """Those of a role by control groups, by their names without it."""
+        """Those of a role but for its CPUs, by their names without it."""
         levels = {key.removeprefix(f"{role}_"): level for key, level in self if key.startswith(f"{role}_")}
         return {name: level for name, level in levels.items() if name != "cpus" and level is not None}
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from leadline import catalogue
 from leadline.host.base import Host, Process
+from leadline.host.files import OPEN_FILES, group_limit, open_files
 from leadline.host.files import field as field_of
-from leadline.host.files import group_limit
 from leadline.host.paths import cache_dir
 from leadline.host.process import cpu_set
 from leadline.model.errors import NotInPlay
@@ -104,7 +104,16 @@ class Limits(AtStart):
         if process is None:
             raise NotInPlay(f"no {role} runs")
         pids = process.pids()
+        if name.endswith(OPEN_FILES):
+            return self._open_files(name, pids)
         return self._cpus(name, pids) if name.endswith("_cpus") else self._limit(name, pids)
+
+    def _open_files(self, name: str, pids: list[int]) -> Level:
+        limits = {open_files(self._host.files, pid) for pid in pids} - {None}
+        if len(limits) != 1:
+            raise LookupError(f"{name}: its processes have limits of {sorted(map(str, limits))}")
+        asked, level = self._asked.get(name, 0), limits.pop()
+        return 0 if not asked and level == open_files(self._host.files, os.getpid()) else level or 0
 
     def _cpus(self, name: str, pids: list[int]) -> Level:
         usable = self._host.cpus()

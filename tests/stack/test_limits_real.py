@@ -24,6 +24,7 @@ def test_limits_hold_for_the_start_that_asks_for_them(tmp_path: Path) -> None:
         "placement.database_memory": 200 << 20,
         "placement.server_cpu_quota": 1.5,
         "placement.server_cpu_weight": 50,
+        "placement.server_open_files": 4000,
         "jvm.malloc_arenas": 2,
     }
     free = {knob.name: knob.default for knob in made.knobs() if knob.name in levels and knob.name != "jvm.heap"}

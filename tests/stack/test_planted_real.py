@@ -17,7 +17,7 @@ BROKERAGE = "users: 12, variables: { think: 100ms }"
 DEALERSHIP = (
     "scenario: dealership, load_units: 2, variables: { injection_rate: 2, dealer_cycle: 1s, plant_cycle: 250ms }"
 )
-DATABASE = MEASURED[0]
+DATABASE, _, COLLECTOR, COMPILER, _ = MEASURED
 SERVERS = {
     "tomcat": ("brokerage", BROKERAGE),
     "liberty": ("brokerage", BROKERAGE),
@@ -45,6 +45,18 @@ design:
   rotation: { instances: 8, slot: 4s, wash_out: 1s, otherwise: one-by-one }
 responses: [steady_cpu_per_transaction, mean, p50, statement_time]
 """
+RESTARTED = """\
+study: planted-jvm
+question: Where does what was planted show?
+stack: { app: APP, server: SERVER, mode: direct, java: JAVA }
+workload: { LOAD, ramp_up: 8s, steady: 16s, ramp_down: 1s }
+factors:
+  jvm.collector: [g1, serial]
+  jvm.flag.ReservedCodeCacheSize: [251658240, 6291456]
+settings: { jvm.heap: 256m, app.extra_allocation: 2000 }
+design: { kind: full-factorial, replicates: 3, seed: 5 }
+responses: [cpu_per_transaction, mean]
+"""
 CPU = {
     "app.extra_cpu": "ExtraCosts",
     "app.extra_allocation": "ExtraCosts",
@@ -53,10 +65,10 @@ CPU = {
 WAITS = {"app.extra_wait": (SLEEP, "ExtraCosts.pause"), "app.extra_lock": (LOCK_WAIT, "ExtraCosts.pay")}
 
 
-def _run(tmp_path: Path, server: str) -> dict[str, Any]:
+def _run(tmp_path: Path, study: str, server: str) -> dict[str, Any]:
     java = next((home for home in java_homes() if home.jdk and home.major >= 25), java_home(find_java()))
     app, load = SERVERS[server]
-    text = LIVE.replace("JAVA", str(java.path)).replace("APP", app).replace("SERVER", server).replace("LOAD", load)
+    text = study.replace("JAVA", str(java.path)).replace("APP", app).replace("SERVER", server).replace("LOAD", load)
     (tmp_path / "study.yaml").write_text(text)
     done = leadline("run", "study.yaml", "--json", cwd=tmp_path, timeout=1800)
     (tmp_path / "study.json").write_text(done.stdout)
@@ -74,7 +86,7 @@ def _named(levels: list[dict[str, Any]], factor: str, **of: str) -> list[tuple[s
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_a_cost_of_code_or_of_a_wait_is_named(tmp_path: Path, server: str) -> None:
-    analysis = _run(tmp_path, server)
+    analysis = _run(tmp_path, LIVE, server)
     levels = analysis["profile"]["levels"]
     named = {factor: _named(levels, factor) for factor in (*CPU, "app.extra_scans")}
     waited = {factor: _named(analysis["waits"]["levels"], factor, response="mean") for factor in WAITS}
@@ -83,3 +95,10 @@ def test_a_cost_of_code_or_of_a_wait_is_named(tmp_path: Path, server: str) -> No
     assert any(path[0] == DATABASE and "COUNT(*)" in path[-1].upper() for path in named["app.extra_scans"])
     for factor, part in WAITS.items():
         assert part in waited[factor], factor
+
+
+@pytest.mark.parametrize("server", ["tomcat"])
+def test_another_collector_and_a_compiler_that_starves_are_named(tmp_path: Path, server: str) -> None:
+    levels = _run(tmp_path, RESTARTED, server)["profile"]["levels"]
+    assert (COLLECTOR,) in _named(levels, "jvm.collector")
+    assert (COMPILER,) in _named(levels, "jvm.flag.ReservedCodeCacheSize")

@@ -14,7 +14,7 @@ import pytest
 from leadline.host import procfs
 from leadline.host.base import Ability, ProcessSpec
 from leadline.host.cgroup import group_parent
-from leadline.host.files import GROUP_LIMITS, group_limit
+from leadline.host.files import GROUP_LIMITS, group_limit, open_files
 from leadline.host.local import LocalHost
 from leadline.host.process import LocalProcess, parse_cpus
 from leadline.model.errors import UsageError
@@ -288,6 +288,18 @@ def test_a_search_never_finds_leadline_itself() -> None:
     table = procfs.all_processes()
     assert os.getpid() not in procfs.family(table, {os.getpid(), os.getppid(), 1})
     assert procfs.ancestors(table).issuperset({os.getpid(), os.getppid()})
+
+
+def test_a_limit_of_open_files_is_that_of_the_process_alone(host: LocalHost, tmp_path: Path) -> None:
+    own = open_files(host.files, os.getpid())
+    process = host.start(spec(tmp_path, "echo up; exec sleep 60", limits={"open_files": 300}))
+    try:
+        until(lambda: "up" in (tmp_path / "out/worker.log").read_text())
+        assert open_files(host.files, process.pid) == 300
+        assert open_files(host.files, os.getpid()) == own != 300
+        assert [entry.kind for entry in host.journal.open_entries()] == ["process"], "no control group for it"
+    finally:
+        process.stop()
 
 
 LIMITS = {"memory": 64 << 20, "cpu_quota": 0.02, "cpu_weight": 40}
