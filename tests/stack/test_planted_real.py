@@ -51,7 +51,7 @@ question: Where does what was planted show?
 stack: { app: APP, server: SERVER, mode: direct, java: JAVA }
 workload: { LOAD, ramp_up: 8s, steady: 16s, ramp_down: 1s }
 factors:
-  jvm.collector: [g1, serial]
+  jvm.collector: [g1, zgc]
   jvm.flag.ReservedCodeCacheSize: [251658240, 6291456]
 settings: { jvm.heap: 256m, app.extra_allocation: 2000 }
 design: { kind: full-factorial, replicates: 3, seed: 5 }
