@@ -15,10 +15,9 @@ import numpy as np
 
 from leadline.analysis.columns import Model
 from leadline.analysis.linear import Fit, fit
-from leadline.analysis.mixed import MixedFit
+from leadline.analysis.mixed import MixedFit, whiten
 from leadline.analysis.strata import Strata
 from leadline.analysis.table import Floats, Sample, StudyTable
-from leadline.analysis.whitening import whiten
 
 SHARES = tuple(number / 50 for number in range(46))  # of how a slot began that its figures still have
 _NONE = 0.5  # prior probability of no carry-over; the rest falls with the square of what a slot gains

@@ -18,8 +18,7 @@ from leadline.analysis.linear import Fit, fit
 from leadline.analysis.mixed import MixedFit, mixed_fit
 from leadline.analysis.strata import Strata, block_columns, centred, in_groups, innermost, strata_of
 from leadline.analysis.table import Cell, Floats, Ints, Sample, StudyTable
-from leadline.analysis.two_strata import two_strata
-from leadline.analysis.unequal import UnequalFit, unequal
+from leadline.analysis.unequal import UnequalFit, two_strata, unequal
 from leadline.analysis.worlds import worlds_fit
 from leadline.model import distributions
 

@@ -21,8 +21,7 @@ from leadline.analysis.maxt import MaxT, max_t
 from leadline.analysis.scale import Scale, equivalence_p, inside
 from leadline.analysis.sequential import TOO_EARLY, Interim
 from leadline.analysis.table import Floats, Sample, StudyTable
-from leadline.analysis.two_strata import TwoStrataFit
-from leadline.analysis.unequal import UnequalFit
+from leadline.analysis.unequal import TwoStrataFit, UnequalFit
 from leadline.model import distributions
 from leadline.model.errors import BLAMED
 from leadline.model.result import CellMean, Effect, Interaction, Interval, Observation, ResponseKind, Verdict

@@ -12,8 +12,7 @@ from leadline.api.results import StudyResult
 from leadline.api.running import Run, checked, open_testbed
 from leadline.api.studies import Study
 from leadline.checks.files.stack import read_stack
-from leadline.conclude.counted import COUNTS, LAYOUTS, OF_COUNTS, OF_SERVERS, Counted
-from leadline.conclude.gate import Gate, counted_gate, gate_of
+from leadline.conclude.gate import COUNTS, LAYOUTS, OF_COUNTS, OF_SERVERS, Counted, Gate, counted_gate, gate_of
 from leadline.experiments.counting import LONGEST, counted, services
 from leadline.experiments.gate import BASE, HEAD, built, command_study, of_jars, of_stack_files, server_study
 from leadline.experiments.stackfiles import first

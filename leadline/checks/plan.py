@@ -12,7 +12,7 @@ from leadline.checks.load import without_effect
 from leadline.checks.machine import check_machine, check_side_by_side
 from leadline.checks.subject import OVERHEAD, subject_of
 from leadline.design.kinds import DesignError
-from leadline.design.plots import is_live
+from leadline.design.order import is_live
 from leadline.design.profiling import profiled
 from leadline.host import here
 from leadline.host.base import HERE, PlannedHost

@@ -19,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 from threading import Event
 
-from leadline.conclude.counted import CALL, Counted, Counts
+from leadline.conclude.gate import CALL, Counted, Counts
 from leadline.host import here
 from leadline.host.java import find_java
 from leadline.host.local import LocalHost

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from leadline.design.plots import is_live
+from leadline.design.order import is_live
 from leadline.model.plan import Plan, Treatment
 from leadline.planning.components import cv_of
 from leadline.planning.noise import Noise

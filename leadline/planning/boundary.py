@@ -14,10 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from leadline.analysis.comparisons import KNOWN
-from leadline.analysis.composite import as_one_factor
 from leadline.analysis.sequential import FEWEST, Interim, bounds
 from leadline.analysis.study import analyse
-from leadline.analysis.table import Floats, StudyTable, sample_of
+from leadline.analysis.table import Floats, StudyTable, as_one_factor, sample_of
 from leadline.analysis.within import Information, planned_sample
 from leadline.model.conditions import Condition, Judged, changes_of_study, judge
 from leadline.model.naming import plain_level

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from leadline.analysis.columns import fitted_with_strata
-from leadline.analysis.composite import as_one_factor
 from leadline.analysis.linear import fit
 from leadline.analysis.scale import response_kind, scale_of
 from leadline.analysis.strata import innermost
-from leadline.analysis.table import StudyTable, sample_of
+from leadline.analysis.table import StudyTable, as_one_factor, sample_of
 from leadline.analysis.within import within
 from leadline.model import distributions
 from leadline.model.naming import plain_level

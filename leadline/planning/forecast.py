@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from leadline.analysis.composite import as_one_factor
+from leadline.analysis.table import as_one_factor
 from leadline.design.kinds import KINDS
 from leadline.design.order import williams_rows
 from leadline.layouts import between_blocks, layout_of, steady_seconds, switchback_plan, wash_out_of, work

@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from leadline.analysis.composite import as_one_factor
-from leadline.design.plots import is_live
-from leadline.design.slot_treatments import slot_treatments
+from leadline.analysis.table import as_one_factor
+from leadline.design.order import is_live
+from leadline.design.slots import slot_treatments
 from leadline.layouts import LAYOUTS, layout_of
 from leadline.model.design import Design
 from leadline.model.errors import UsageError

@@ -18,12 +18,11 @@ from enum import StrEnum
 
 import numpy as np
 
-from leadline.analysis.composite import as_one_factor
 from leadline.analysis.sequential import FEWEST, Interim
 from leadline.analysis.study import analyse
-from leadline.analysis.table import Floats, cell_of
+from leadline.analysis.table import Floats, as_one_factor, cell_of
 from leadline.analysis.within import Information, planned_sample
-from leadline.design.plots import dear_factors, is_live
+from leadline.design.order import dear_factors, is_live
 from leadline.model import distributions
 from leadline.model.design import Looks
 from leadline.model.errors import UsageError

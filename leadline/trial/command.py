@@ -17,7 +17,7 @@ from leadline.analysis.drift import OrderEffect, last_against_first, order_effec
 from leadline.analysis.study import analyse
 from leadline.design.kinds import DesignError
 from leadline.design.make import make_plan
-from leadline.design.seeds import derived
+from leadline.design.order import derived
 from leadline.host.bystanders import Bystanders
 from leadline.host.timed import Stopwatch, Timed
 from leadline.model.design import Design

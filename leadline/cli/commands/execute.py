@@ -11,9 +11,18 @@ from leadline.api.results import StudyResult
 from leadline.api.running import Run, checked, open_testbed
 from leadline.api.studies import Study, Tuning
 from leadline.cli.commands.dry_run import print_plan
-from leadline.cli.live import watcher
 from leadline.cli.options import Failing, conditions_document, say_conditions
-from leadline.cli.output import console, end_with, errors, print_answer, print_json, print_table, say, say_ended
+from leadline.cli.output import (
+    console,
+    end_with,
+    errors,
+    print_answer,
+    print_json,
+    print_table,
+    say,
+    say_ended,
+    watcher,
+)
 from leadline.experiments.tuning.part import steps_left_out
 from leadline.experiments.tuning.run import outline
 from leadline.model.conditions import changes_of_study

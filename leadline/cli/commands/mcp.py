@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from leadline.cli.live import watcher
 from leadline.cli.options import DisposableOption, LabOption, SimulateOption, StudyArgument
-from leadline.cli.output import errors, say
+from leadline.cli.output import errors, say, watcher
 from leadline.model.errors import UsageError
 
 if TYPE_CHECKING:

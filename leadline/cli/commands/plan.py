@@ -17,8 +17,7 @@ from leadline.checks.plan import cost
 from leadline.cli.options import FactorOption, JsonOption, SetOption, file_option
 from leadline.cli.output import console, print_json, say
 from leadline.design.make import plan_from_json, plan_to_json
-from leadline.design.properties import DesignProperties, describe_design
-from leadline.design.wording import properties_text
+from leadline.design.properties import DesignProperties, describe_design, properties_text
 from leadline.host.textfile import read_text
 from leadline.layouts.check import check_plan
 from leadline.model.errors import UsageError

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.conclude.counted import Counted, Counts
-from leadline.conclude.gate import GateVerdict, counted_gate
+from leadline.conclude.gate import Counted, Counts, GateVerdict, counted_gate
 from leadline.model.conditions import parse
 from leadline.report.ci import gate_markdown
 
