@@ -28,7 +28,7 @@ from leadline.checks.files.study import (
 from leadline.cli.commands import record as scenario_command
 from leadline.design.make import plan_from_json, plan_to_json
 from leadline.experiments.results import analysis_of
-from leadline.experiments.tuning.part import steps_left_out, tuning_catalogue
+from leadline.experiments.tuning import steps_left_out, tuning_catalogue
 from leadline.host import journal, received
 from leadline.host.knobs import FAMILIES
 from leadline.layouts.check import check_plan

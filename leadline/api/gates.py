@@ -18,7 +18,7 @@ from leadline.experiments.gate import BASE, HEAD, built, command_study, of_jars,
 from leadline.experiments.stackfiles import first
 from leadline.experiments.trying import scenario_of
 from leadline.host.local import LocalHost
-from leadline.host.scratch import Scratch
+from leadline.host.paths import Scratch
 from leadline.load.convert.formats import of_file
 from leadline.load.result import read_summary
 from leadline.model.conditions import exit_code, parse

@@ -35,7 +35,7 @@ def following(source: Path) -> Iterator[Follower]:
     if source.exists() or not str(source).isdecimal():
         yield Follower(source)
         return
-    from leadline.host.jvm import gc_log, heap_of
+    from leadline.host.java import gc_log, heap_of
     from leadline.host.procfs import read_stat
 
     pid = int(str(source))

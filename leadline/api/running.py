@@ -15,8 +15,7 @@ from leadline.api.results import StudyResult, TuningResult
 from leadline.api.studies import Study, Tuning
 from leadline.checks.plan import Planned
 from leadline.experiments.session import BLOCKS, Proposal, Session
-from leadline.experiments.tuning.part import steps_left_out, tuning_catalogue
-from leadline.experiments.tuning.run import TuningRun
+from leadline.experiments.tuning import TuningRun, steps_left_out, tuning_catalogue
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord

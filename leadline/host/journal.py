@@ -2,6 +2,8 @@
 
 One JSON object a line: an entry, ``{"update": id, ...}`` for what became known later, ``{"done": id}``. A torn last
 line (crash or full disk in the middle of a write) belongs to a change that was never made, and is passed over.
+
+Which files the undo journals of this host still need.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import stat
 import sys
 import threading
@@ -22,12 +25,13 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from leadline.host import procfs, scratch, undo, undo_ramdisk, undo_running
+from leadline.host import paths, procfs, undo, undo_running
+from leadline.host.paths import state_dir
 from leadline.host.undo import CannotUndo, Entry, normalise
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
 from leadline.model.received import from_json
 
-_UNDO = {**undo.UNDO, **undo_running.UNDO, **dict.fromkeys(undo_ramdisk.WHAT, undo_ramdisk.undo)}
+_UNDO = {**undo.UNDO, **undo_running.UNDO, **dict.fromkeys(undo.WHAT, undo.undo)}
 _LINE_MAX = 1 << 20  # bytes
 _REPLACED = 1000  # times that it is opened anew because another process has replaced it
 _COMMAND_MAX = 2000  # characters of a command line
@@ -248,7 +252,7 @@ class UndoJournal:
                 for entry in group:
                     self.done(entry)
             self.compact()
-        lines += scratch.sweep()
+        lines += paths.sweep()
         if failed:
             also = f"; put back: {len(lines)} other(s)" if lines else ""
             raise RestoreError("could not be put back: " + "; ".join(failed) + also)
@@ -388,7 +392,7 @@ def _check(entry: Entry) -> None:
     elif good and entry.kind == undo_running.SETTINGS:
         good = originals is None or isinstance(originals, str)
         good = good and Path(entry.target).is_absolute() and {"restart", "within", "folder"} <= set(entry.data)
-    elif good and entry.kind in ("tree", "cgroup", *undo_ramdisk.WHAT):
+    elif good and entry.kind in ("tree", "cgroup", *undo.WHAT):
         good = Path(entry.target).is_absolute()
     if not good:
         raise _Damaged("an entry of another form")
@@ -418,3 +422,17 @@ def _plan(entries: Sequence[Entry], boot: str) -> list[list[Entry]]:
             key = entry.id
         groups.setdefault(key, []).append(entry)
     return list(groups.values())
+
+
+def needed_to_undo(paths: Sequence[Path]) -> Path | None:
+    """The first of the paths that an open entry of a journal names, or something below it. Raises LeadlineError for a
+    journal that cannot be read.
+    """
+    undo = state_dir() / "undo"
+    for journal in sorted(undo.glob("*.jsonl")) if undo.is_dir() else ():
+        for entry in UndoJournal(journal).open_entries():
+            text = repr(entry)
+            for path in paths:
+                if re.search(rf"{re.escape(str(path))}(?![\w.-])", text):
+                    return path
+    return None

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
-from leadline.host import here, process, procfs, ramdisk, undo_ramdisk
+from leadline.host import here, process, procfs, ramdisk, undo
 from leadline.host.base import HERE, Ability, Completed, HostKnobs, Process, ProcessMark, ProcessSpec, RunOptions
 from leadline.host.cgroup import lacks
 from leadline.host.facts import busy, host_facts
@@ -439,7 +439,7 @@ class LocalHost:
         path = path.absolute()
         try:
             disk = make(path)
-        except (ramdisk.CannotMake, undo_ramdisk.CommandFailed) as error:
+        except (ramdisk.CannotMake, undo.CommandFailed) as error:
             self.remove_ram_disk(path)
             raise TrialFailure(FailureClass.CONFIGURATION, f"no {what} can be made here: {error}") from error
         except FileExistsError:  # before anything was begun: what is there may be another one's, in use
@@ -462,9 +462,9 @@ class LocalHost:
                     with suppress(RestoreError):
                         self.journal.undo(entry.id)
         for entry in self.journal.open_entries():
-            if entry.kind in undo_ramdisk.WHAT and entry.target == target:
+            if entry.kind in undo.WHAT and entry.target == target:
                 with suppress(CannotUndo):
-                    undo_ramdisk.undo([entry], self.root)
+                    undo.undo([entry], self.root)
                     self.journal.done(entry)
 
     def place_of(self, path: Path) -> str:

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from leadline.host import here
 from leadline.host.bystanders import Bystanders, Others, listening
+from leadline.host.paths import Scratch
 from leadline.host.received import json_object_file
-from leadline.host.scratch import Scratch
 from leadline.load.driver import as_own_user, find_binary, option_value
 from leadline.load.scenario import find_scenario
 from leadline.model.disturbance import DIFFERENCE

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any
 
 from leadline.host import here
-from leadline.host.scratch import Scratch
+from leadline.host.paths import Scratch
 from leadline.load.convert.correlate import SECRETS
 from leadline.load.convert.write import METHODS, Draft
 from leadline.load.driver import as_own_user, find_binary

@@ -19,9 +19,8 @@ import sqlalchemy as sa
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.schema import CreateColumn
 
-from leadline.host.paths import exclusive, state_dir
+from leadline.host.paths import Scratch, exclusive, state_dir
 from leadline.host.private import make_private
-from leadline.host.scratch import Scratch
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, quoted
 from leadline.model.received import WRONG, ReceivedError, reading
 from leadline.observe.table import check_tables

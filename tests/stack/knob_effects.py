@@ -13,7 +13,7 @@ from typing import Any
 import server_cells
 
 from leadline.host.files import LocalFiles
-from leadline.host.jvm import java_pid
+from leadline.host.java import java_pid
 from leadline.host.local import LocalHost
 from leadline.model.knob import ApplyCost, Level
 from leadline.observe.base import ObserverContext

@@ -17,7 +17,7 @@ from container_engine import IMAGE, Engine, engine
 from own_examples import SHOP, built
 from witnesses import matrix, until
 
-from leadline.host.jvm import find_java_home
+from leadline.host.java import find_java_home
 from leadline.host.local import LocalHost
 from leadline.stack.servers.agent import ensure_agent
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from leadline.checks.files.study import StudyFile
 from leadline.checks.plan import Planned, plan_study
-from leadline.experiments.tuning.part import measured, part_file, treatments_of
+from leadline.experiments.tuning import measured, part_file, treatments_of
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import Treatment
 from leadline.model.tuning import MODE, Tuning

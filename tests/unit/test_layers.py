@@ -112,7 +112,6 @@ HOST_INNER = {
     "procfs",
     "ramdisk",
     "undo",
-    "undo_ramdisk",
 }
 
 

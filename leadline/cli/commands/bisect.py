@@ -14,7 +14,7 @@ from leadline.cli.options import BudgetOption, DisposableOption, JsonOption, Lab
 from leadline.experiments.bisect import run as bisection
 from leadline.experiments.bisect.answer import bisect as run_bisection
 from leadline.experiments.knee import run as knees
-from leadline.experiments.knee.answer import knee as run_search
+from leadline.experiments.knee.run import knee as run_search
 from leadline.planning.probes import MOST
 
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from ruamel.yaml.comments import CommentedSeq
 
 from leadline.host.local import watched_starts
-from leadline.host.scratch import Scratch
+from leadline.host.paths import Scratch
 from leadline.host.textfile import is_file, read_text
 from leadline.load import result
 from leadline.load.cluster.run import Cluster, DriverJob, told

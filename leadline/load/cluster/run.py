@@ -15,8 +15,8 @@ from types import TracebackType
 
 from leadline.host import here
 from leadline.host.base import Process, ProcessSpec
+from leadline.host.paths import Scratch, temporary
 from leadline.host.received import lines_of
-from leadline.host.scratch import Scratch, temporary
 from leadline.load.cluster.hosts import (
     Connection,
     DriverPlace,

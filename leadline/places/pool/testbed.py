@@ -16,9 +16,8 @@ from pathlib import Path
 from leadline.checks.files.study import StudyFile
 from leadline.checks.machine import check_over_ssh
 from leadline.checks.plan import Planned
-from leadline.host.paths import cache_dir
+from leadline.host.paths import Scratch, cache_dir
 from leadline.host.received import below, pack
-from leadline.host.scratch import Scratch
 from leadline.host.textfile import read_text
 from leadline.layouts import layout_of
 from leadline.model.errors import UsageError

@@ -20,8 +20,8 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from leadline.host import here, ssh
+from leadline.host.paths import Scratch
 from leadline.host.received import below, packed
-from leadline.host.scratch import Scratch
 from leadline.load.cluster.hosts import LabClock, Offset, sampled
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, shortened
 from leadline.model.hosts import SshHost

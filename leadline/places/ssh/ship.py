@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 
 import leadline
-from leadline.host.jvm import agent_jar
+from leadline.host.java import agent_jar
 from leadline.host.received import packed
 from leadline.model.errors import LeadlineError
 from leadline.stack.applications.java import JavaApplication

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from leadline.checks.web import web_servers
 from leadline.host.base import Process
-from leadline.host.scratch import Scratch
+from leadline.host.paths import Scratch
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level
 from leadline.model.ownstack import OwnFile

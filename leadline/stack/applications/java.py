@@ -18,9 +18,8 @@ import leadline
 from leadline import catalogue
 from leadline.host import here
 from leadline.host.base import Completed
-from leadline.host.java import find_java
-from leadline.host.jvm import java_environment
-from leadline.host.scratch import Scratch
+from leadline.host.java import find_java, java_environment
+from leadline.host.paths import Scratch
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Kind, Knob, Level
 from leadline.model.received import from_json

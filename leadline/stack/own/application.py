@@ -15,7 +15,7 @@ from pymysql.constants import CLIENT
 
 from leadline.host import here
 from leadline.host.base import Process
-from leadline.host.scratch import Scratch
+from leadline.host.paths import Scratch
 from leadline.host.textfile import read_text
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, did_you_mean, nearest, quoted
 from leadline.model.knob import AtStart, Knob, Level

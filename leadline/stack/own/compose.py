@@ -18,7 +18,7 @@ from typing import ClassVar
 from leadline.host import here
 from leadline.host.base import Process
 from leadline.host.foreign import Container
-from leadline.host.jvm import agent_jar
+from leadline.host.java import agent_jar
 from leadline.host.textfile import write_private
 from leadline.host.undo_running import CONTAINERS
 from leadline.model.blame import Event, Evidence, blamed, unanswered

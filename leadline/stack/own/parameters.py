@@ -11,7 +11,7 @@ from pathlib import Path
 
 from leadline.host import here
 from leadline.host.files import listening, listens, variable
-from leadline.host.jvm import AttachError, java_pid, jcmd
+from leadline.host.java import AttachError, java_pid, jcmd
 from leadline.model.blame import Evidence
 from leadline.model.errors import LeadlineError, TrialFailure, nearest, quoted
 from leadline.model.knob import Kind, Knob, Level

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from leadline.host.base import PROC, Process
-from leadline.host.jvm import agent_jar
+from leadline.host.java import agent_jar
 from leadline.model.blame import Evidence
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner

@@ -10,7 +10,7 @@ from typing import ClassVar, cast
 
 from leadline.host.base import PROC, Process
 from leadline.host.files import rows
-from leadline.host.jvm import find_java_home
+from leadline.host.java import find_java_home
 from leadline.model.errors import LeadlineError, NotInPlay, UsageError
 from leadline.model.knob import AtStart, Knob, Level
 from leadline.model.ownstack import OwnFile, OwnStack, ServerName

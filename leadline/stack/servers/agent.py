@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.host.base import Host
-from leadline.host.jvm import AGENT_NAME, agent_jar, load_agent
+from leadline.host.java import AGENT_NAME, agent_jar, load_agent
 from leadline.host.textfile import write_private
 from leadline.model.received import from_json
 from leadline.stack.base import Progress

@@ -14,8 +14,7 @@ from typing import Any, ClassVar
 from leadline import catalogue
 from leadline.host.base import Files, Process, ProcessSpec
 from leadline.host.files import listens
-from leadline.host.java import find_java, java_home
-from leadline.host.jvm import JAVA_ENVIRONMENT, AttachError, agent_jar, find_java_home, java_pid
+from leadline.host.java import JAVA_ENVIRONMENT, AttachError, agent_jar, find_java, find_java_home, java_home, java_pid
 from leadline.model.blame import Event, Evidence, blamed, unanswered
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Knob, Level

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from leadline import catalogue
-from leadline.host.jvm import agent_jar
+from leadline.host.java import agent_jar
 from leadline.host.textfile import write_private
 from leadline.model.errors import UsageError
 from leadline.model.knob import Kind, Knob, Level

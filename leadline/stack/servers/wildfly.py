@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leadline.host import here
-from leadline.host.jvm import java_environment
+from leadline.host.java import java_environment
 from leadline.host.paths import cache_dir, exclusive
 from leadline.host.textfile import write_private
 from leadline.model.errors import LeadlineError, NotInPlay, UsageError

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from leadline.host.base import Host, Process
 from leadline.host.files import field
+from leadline.host.paths import Scratch
 from leadline.host.process import cpu_set
-from leadline.host.scratch import Scratch
 from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import AtStart, Knob, Level
 from leadline.model.study import Placement

@@ -9,7 +9,7 @@ from leadline.analysis.contrasts import contrasts, mean_contrasts
 from leadline.checks.plan import plan_study
 from leadline.design.kinds import DesignError
 from leadline.design.make import make_plan
-from leadline.experiments.tuning.part import measured, part_file
+from leadline.experiments.tuning import measured, part_file
 from leadline.layouts.check import plan_problems
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leadline.gcanalysis.leak import leak
-from leadline.gcanalysis.live import LivePoint
+from leadline.gcanalysis.live import LivePoint, leak
 from leadline.observe.gclog import parse_lines, summary
 
 MIB = 1 << 20

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
-from leadline.host.java import find_java
-from leadline.host.jvm import JAVA_ENVIRONMENT
+from leadline.host.java import JAVA_ENVIRONMENT, find_java
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.model.units import parse_duration

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.host.java import find_java
-from leadline.host.jvm import java_environment
+from leadline.host.java import find_java, java_environment
 from leadline.load.driver import find_binary
 from leadline.places.guest.results import Outcome
 from leadline.places.virtual import instructions
