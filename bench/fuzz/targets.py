@@ -32,8 +32,8 @@ from leadline.experiments.tuning import steps_left_out, tuning_catalogue
 from leadline.host import journal, received
 from leadline.host.knobs import FAMILIES
 from leadline.layouts.check import check_plan
-from leadline.load.cluster.command import read_drivers
 from leadline.load.cluster.hosts import scenario_files
+from leadline.load.cluster.run import read_drivers
 from leadline.load.driver import check_by_driver
 from leadline.load.generators import jmeter, k6
 from leadline.load.generators.base import Generator, Job, results_of

@@ -19,8 +19,8 @@ from leadline.load.knobs import load_knobs
 from leadline.load.scenario import sent_variables
 from leadline.model.command import CACHE, COLD, MOUNT, PLACE, CommandLoad
 from leadline.model.errors import UsageError
+from leadline.model.hosts import MOUNTED
 from leadline.model.knob import Knob, Level
-from leadline.model.places import MOUNTED
 from leadline.model.plan import Factor, Plan, all_levels
 from leadline.model.study import Study
 from leadline.model.units import format_duration

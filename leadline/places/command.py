@@ -18,12 +18,11 @@ from leadline.host.bystanders import Bystanders, Others
 from leadline.host.java import find_java, java_home
 from leadline.host.received import json_object_file
 from leadline.host.timed import Stopwatch, Timed
-from leadline.model.blame import Event, Evidence, blamed
 from leadline.model.command import CACHE, COLD, MOUNT, PLACE, WARM, CommandLoad
 from leadline.model.disturbance import MachineUse
-from leadline.model.errors import TrialFailure
+from leadline.model.errors import Event, Evidence, TrialFailure, blamed
+from leadline.model.hosts import DEFAULTS, DISK, MOUNTED, OVERLAY
 from leadline.model.knob import AtStart, Knob, KnobOwner, Level
-from leadline.model.places import DEFAULTS, DISK, MOUNTED, OVERLAY
 from leadline.model.record import AuditRecord, LoadSecond, Phases
 from leadline.model.result import SteadyState
 from leadline.model.study import Study

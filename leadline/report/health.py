@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from leadline.conclude.disturbance import clock_times, measures
 from leadline.layouts import layout_of
 from leadline.model.errors import FailureClass
+from leadline.model.hosts import IN_MEMORY, PLACES
 from leadline.model.judgement import ANSWERED, LIMITED, NO_ANSWER, UNFINISHED, Judgement
-from leadline.model.places import IN_MEMORY, PLACES
 from leadline.model.record import NOT_SETTLED, WARM_UP, StudyRecord
 from leadline.model.result import DriftVerdict, StudyAnalysis
 from leadline.report import words

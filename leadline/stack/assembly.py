@@ -14,8 +14,7 @@ from statistics import median
 from leadline.host.base import Host, Process
 from leadline.host.files import oom_kills
 from leadline.host.paths import cache_dir, exclusive
-from leadline.model.blame import Event, Evidence, Memory, Part, blamed
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.errors import Event, Evidence, FailureClass, LeadlineError, Memory, Part, TrialFailure, blamed
 from leadline.model.study import StackChoice
 from leadline.model.units import format_size
 from leadline.stack import base, registry, snapshots, started
@@ -379,7 +378,7 @@ class Stack(Parts):
 
     def check_alive(self) -> None:
         """Raises TrialFailure with the last words of a service that has ended or is stopped, of the class that
-        ``leadline.model.blame`` has for what is known of it.
+        ``leadline.model.errors`` has for what is known of it.
         """
         files, looks = self._host.files, time.monotonic() >= self._look_again
         for role, process in self._processes.items():

@@ -8,8 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from leadline.host.base import Host, Process
-from leadline.model.blame import Event, Evidence, blamed, unanswered
-from leadline.model.errors import UsageError
+from leadline.model.errors import Event, Evidence, UsageError, blamed, unanswered
 from leadline.model.knob import ApplyCost, AtStart, Knob, KnobOwner, Level, Owners
 from leadline.model.study import StackChoice
 from leadline.stack import base, registry

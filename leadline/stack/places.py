@@ -16,8 +16,8 @@ from pathlib import Path
 from leadline.host.base import Host
 from leadline.host.paths import OWN
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.hosts import BRD, DEFAULTS, DISK, MOUNTED, OVERLAY, RAMDISK, TMPFS
 from leadline.model.knob import Level
-from leadline.model.places import BRD, DEFAULTS, DISK, MOUNTED, OVERLAY, RAMDISK, TMPFS
 
 RAMDISK_SIZE = 1 << 30  # bytes; two stores of Liberty's take 400 MB at most, and only what is written takes memory
 _SHARED = Path("/dev/shm")  # every Linux system mounts a tmpfs here
@@ -146,7 +146,7 @@ def remove(host: Host, directory: Path, use: str = STORES) -> None:
 
 
 def level_at(host: Host, path: Path) -> Level:
-    """The place that holds ``path``, by the mount table: one of ``leadline.model.places.CHOICES``. A ``ramdisk``, which
+    """The place that holds ``path``, by the mount table: one of ``leadline.model.hosts.CHOICES``. A ``ramdisk``, which
     is the kernel's own where there is one, is mounted below /dev/shm; ``brd`` is not. Raises LookupError.
     """
     place, mount = host.place_of(path), host.mounted(path)

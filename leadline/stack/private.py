@@ -15,10 +15,17 @@ from typing import Any, ClassVar, TypeVar
 from leadline import catalogue
 from leadline.host.base import Host, Process, ProcessSpec
 from leadline.host.paths import cache_dir
-from leadline.model.blame import Event, Evidence, blamed, unanswered
-from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, TrialFailure
-from leadline.model.knob import Knob, Level
-from leadline.model.places import (
+from leadline.model.errors import (
+    Event,
+    Evidence,
+    FailureClass,
+    LeadlineError,
+    NotInPlay,
+    TrialFailure,
+    blamed,
+    unanswered,
+)
+from leadline.model.hosts import (
     DATA,
     DATABASE_MOUNT,
     DATABASE_TEMPORARY,
@@ -29,6 +36,7 @@ from leadline.model.places import (
     MOUNTED,
     SCHEDULER,
 )
+from leadline.model.knob import Knob, Level
 from leadline.stack import places, snapshots, started
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
 from leadline.stack.jdbc import DRIVERS, JdbcDriver

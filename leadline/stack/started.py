@@ -18,8 +18,7 @@ from leadline.host.base import PROC, Files, Host, Process, ProcessSpec
 from leadline.host.files import oom_kills, rows, works_in
 from leadline.host.signals import LOG, OomKill
 from leadline.host.signals import oom_kills as logged_oom_kills
-from leadline.model.blame import SIGKILL, Event, Evidence, Memory, Part, blamed, unanswered
-from leadline.model.errors import LeadlineError
+from leadline.model.errors import SIGKILL, Event, Evidence, LeadlineError, Memory, Part, blamed, unanswered
 from leadline.model.knob import ApplyCost, AtStart, Knob, Level
 from leadline.stack.probe import PROMPT
 

@@ -13,9 +13,19 @@ from pathlib import Path
 from leadline.design.profiling import Place
 from leadline.host.base import TrialHost
 from leadline.layouts import wash_out_of
-from leadline.model.blame import Event, Evidence, blamed, unanswered
 from leadline.model.disturbance import MachineUse
-from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
+from leadline.model.errors import (
+    Event,
+    Evidence,
+    FailureClass,
+    LeadlineError,
+    NotInPlay,
+    RestoreError,
+    TrialFailure,
+    UsageError,
+    blamed,
+    unanswered,
+)
 from leadline.model.knob import Knob, Level, Owners
 from leadline.model.plan import PlannedTrial, Treatment
 from leadline.model.record import NOT_QUIET, QUIET, AuditRecord, LoadSecond, Reading, under_load

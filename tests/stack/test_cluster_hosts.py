@@ -22,7 +22,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
-from leadline.load.cluster.command import check, run
+from leadline.load.cluster.run import check, run
 from leadline.load.result import read_summary
 from leadline.load.series import responses_between, steady_series
 from leadline.model.drivers import DriverHost

@@ -15,8 +15,8 @@ import polars as pl
 from leadline.conclude.soak import METRICS
 from leadline.experiments.soak.record import SoakRecord, interval_of
 from leadline.host.base import Host, Process
+from leadline.load.command import ProgressLog
 from leadline.load.driver import DriverRun
-from leadline.load.progress import ProgressLog
 from leadline.load.result import DriverResult, read_summary
 from leadline.load.scenario import sent_variables
 from leadline.load.series import ALL, last_second, outcomes_in, started_unix_ns, whole_seconds

@@ -21,8 +21,7 @@ from typing import Any, Literal
 
 from leadline.host import received
 from leadline.host.base import PROC, Host, Process, ProcessSpec
-from leadline.model.blame import Event, Evidence, blamed
-from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.errors import Event, Evidence, FailureClass, TrialFailure, blamed
 from leadline.model.received import from_json
 from leadline.places.guest.boot import CONSOLE, JOB, QEMU, RESULTS, SHIFT, Boot, Counter, command_line
 from leadline.places.guest.initramfs import settle

@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from leadline.host import received
-from leadline.model.blame import Event, Evidence, Memory, Part, blamed
-from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.errors import Event, Evidence, FailureClass, Memory, Part, TrialFailure, blamed
 
 KILLED = re.compile(r"[Oo]ut of memory: Killed process (\d+) \((.+?)\)")
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")

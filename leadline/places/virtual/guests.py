@@ -18,8 +18,7 @@ from leadline.load.cluster.hosts import scenario_files
 from leadline.load.driver import DriverRun, find_binary
 from leadline.load.knobs import load_knobs
 from leadline.load.scenario import find_scenario, sent_variables
-from leadline.model.blame import Event, Evidence, blamed
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.errors import Event, Evidence, FailureClass, LeadlineError, TrialFailure, UsageError, blamed
 from leadline.model.guest import KERNEL, Guest
 from leadline.model.knob import Level
 from leadline.model.received import ReceivedError

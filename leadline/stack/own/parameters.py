@@ -12,8 +12,7 @@ from pathlib import Path
 from leadline.host import here
 from leadline.host.files import listening, listens, variable
 from leadline.host.java import AttachError, java_pid, jcmd
-from leadline.model.blame import Evidence
-from leadline.model.errors import LeadlineError, TrialFailure, nearest, quoted
+from leadline.model.errors import Evidence, LeadlineError, TrialFailure, nearest, quoted
 from leadline.model.knob import Kind, Knob, Level
 from leadline.model.ownparts import PREFIX, Live, OwnKnob, ReadBack, level_read, written
 from leadline.model.ownstack import OwnFile, filled

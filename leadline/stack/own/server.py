@@ -12,8 +12,7 @@ from typing import ClassVar, Protocol
 
 from leadline.host.base import PROC, Process
 from leadline.host.java import agent_jar
-from leadline.model.blame import Evidence
-from leadline.model.errors import TrialFailure, UsageError
+from leadline.model.errors import Evidence, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.ownparts import PREFIX, knob_of
 from leadline.model.ownstack import BUILD, OwnFile, OwnStack, filled

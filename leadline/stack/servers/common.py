@@ -15,8 +15,16 @@ from leadline import catalogue
 from leadline.host.base import Files, Process, ProcessSpec
 from leadline.host.files import listens
 from leadline.host.java import JAVA_ENVIRONMENT, AttachError, agent_jar, find_java, find_java_home, java_home, java_pid
-from leadline.model.blame import Event, Evidence, blamed, unanswered
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.errors import (
+    Event,
+    Evidence,
+    FailureClass,
+    LeadlineError,
+    TrialFailure,
+    UsageError,
+    blamed,
+    unanswered,
+)
 from leadline.model.knob import Knob, Level
 from leadline.stack import places, probe, started
 from leadline.stack.base import Progress, ServiceContext, Settings

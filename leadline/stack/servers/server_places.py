@@ -11,8 +11,8 @@ from typing import Any
 from leadline import catalogue
 from leadline.host.base import PROC
 from leadline.model.errors import NotInPlay
+from leadline.model.hosts import DEFAULTS, DISK, INSTALLATION, MOUNTED, OPTIONS_OF, SERVER_MOUNT, TEMPORARY
 from leadline.model.knob import Knob, Level
-from leadline.model.places import DEFAULTS, DISK, INSTALLATION, MOUNTED, OPTIONS_OF, SERVER_MOUNT, TEMPORARY
 from leadline.stack import places
 from leadline.stack.base import ServiceContext, Settings
 

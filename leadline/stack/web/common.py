@@ -17,8 +17,7 @@ from leadline import catalogue
 from leadline.host.backlog import backlog
 from leadline.host.base import Completed, Host, Process, ProcessSpec
 from leadline.host.files import connected, established, listens, opened
-from leadline.model.blame import Event, Evidence, blamed
-from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.errors import Event, Evidence, FailureClass, TrialFailure, UsageError, blamed
 from leadline.model.knob import Level
 from leadline.stack import probe, started
 from leadline.stack.base import Progress, Settings

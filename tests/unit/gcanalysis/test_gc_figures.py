@@ -8,8 +8,7 @@ from leadline.gcanalysis.events import Cleanup, Events, GcLog, Heap, Jvm
 from leadline.gcanalysis.live import heap_line, overhead
 from leadline.gcanalysis.summary import allocation, utilisation
 from leadline.observe.gclog import parse_lines, summary
-from leadline.observe.gclog.report import sizes
-from leadline.observe.gclog.text import table
+from leadline.observe.gclog.report import sizes, table
 
 MIB = 1 << 20
 

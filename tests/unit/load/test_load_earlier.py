@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from leadline.cli.main import app
 from leadline.load import result
-from leadline.load.cluster import command as cluster_command
 from leadline.load.cluster import hosts
+from leadline.load.cluster import run as cluster_command
 from leadline.load.result import read_summary
 from leadline.model.drivers import DriverHost
 from leadline.model.errors import UsageError

@@ -15,8 +15,7 @@ from leadline.cli.main import app
 from leadline.model.errors import UsageError
 from leadline.observe.gc import tabulate
 from leadline.observe.gclog import parse, report, summary
-from leadline.observe.gclog.report import as_mapping
-from leadline.observe.gclog.text import render
+from leadline.observe.gclog.report import as_mapping, render
 
 UNIFIED = jvm("G1", 12)
 LOGS = [UNIFIED, *(text.splitlines(keepends=True) * 2 for text in (JDK8, G1, CMS, BESIDE, SCAVENGED, OPENJ9))]

@@ -17,7 +17,7 @@ import pytest
 from leadline.gcanalysis.events import GcLog
 from leadline.gcanalysis.summary import summary
 from leadline.model.errors import LeadlineError
-from leadline.observe.gclog import logs_of, parse, parse_files, reader
+from leadline.observe.gclog import files, logs_of, parse, parse_files
 
 STAMP = "2026-11-29T02:44:46.473000000Z stdout"
 MESSAGES = [
@@ -180,7 +180,7 @@ def test_a_fragment_of_zgc_is_none_of_shenandoah() -> None:
 
 def test_a_reader_that_is_not_built_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gc.log").write_text(TEXT)
-    monkeypatch.setattr(reader, "_PLACES", (tmp_path,))
-    reader._library.cache_clear()
+    monkeypatch.setattr(files, "_PLACES", (tmp_path,))
+    files._library.cache_clear()
     with pytest.raises(LeadlineError, match=r"libleadline_gclog\.so.* is not built: `make install`"):
         parse(tmp_path / "gc.log")
