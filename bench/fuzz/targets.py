@@ -46,14 +46,13 @@ from leadline.model.workload import Workload
 from leadline.observe.base import FrameWriter, read_frames
 from leadline.observe.pools import read_samples
 from leadline.observe.table import TallTable, read_series
-from leadline.places.guest.results import read_sent
+from leadline.places.guest.machine import read_sent
+from leadline.places.knobs import choice_of, settings_of
 from leadline.places.pool.job import Ending, EndKind, read_ending
-from leadline.places.running import choice_of, settings_of
 from leadline.places.simulated import SimulatedTestbed, Truth, parse_truth
 from leadline.places.ssh import wire
 from leadline.places.testbed import RunOptions
-from leadline.store.bundle import Manifest, read_bundle, write_bundle
-from leadline.store.intake import take_study
+from leadline.store.bundle import Manifest, read_bundle, take_study, write_bundle
 from leadline.store.lab import Store
 from leadline.store.tunings import TuningRecords
 from leadline.trial.looks import check_looks

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leadline.api.results import StudyResult, TuningResult
-from leadline.store.intake import copy_study, copy_tuning
+from leadline.store.bundle import copy_study, copy_tuning
 from leadline.store.lab import Store, StudyCount
 from leadline.store.lab import init_lab as _init
 from leadline.store.removal import Held

@@ -26,8 +26,7 @@ from leadline.store.claims import LIVE, is_used, log_path
 from leadline.store.lab import Store
 from leadline.store.labfile import SIMULATED
 from leadline.store.tunings import TuningRecords
-from leadline.trial.livelog import read_live
-from leadline.trial.progress import Watcher
+from leadline.trial.progress import Watcher, read_live
 
 if TYPE_CHECKING:
     from leadline.places.simulated import Rates, SimulatedTestbed
@@ -108,12 +107,12 @@ def error_rates(
     study: Study, truth: Path | str, studies: int, *, response: str, seed: int = 1
 ) -> tuple[Planned, Rates]:
     """The plan, and how often it would be right: so many simulated studies against the truth. Raises UsageError."""
-    from leadline.places.simulated import rates
+    from leadline.places.simulated import observations
 
     place = simulated(truth)
     planned = place.plan(study.file)
     bound = place.bound(study.file, planned)
-    return planned, rates(planned.plan, bound, study.file.study.workload, studies, response=response, seed=seed)
+    return planned, observations(planned.plan, bound, study.file.study.workload, studies, response=response, seed=seed)
 
 
 def _services(subject: Study | StudyResult | Tuning | None) -> list[Knob] | None:

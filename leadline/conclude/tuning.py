@@ -12,8 +12,7 @@ from leadline.conclude.wording import MOST, listed, noun
 from leadline.model.result import Disturbance, Verdict
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Measured, Progress, Stage
-from leadline.planning.sequence.advance import sharing
-from leadline.planning.sequence.compare import TUNED, UNTUNED
+from leadline.planning.sequence.compare import TUNED, UNTUNED, sharing
 from leadline.planning.sequence.keep import FALSE_KEEP, candidate_pair, describe, modes_of, noise_of_others
 
 

@@ -40,7 +40,7 @@ class Others:
 
 class Bystanders:
     """From its making to ``used``: programs that are neither this process nor ``known``, nor started by them. What
-    interrupts and kernel threads do is nobody's, as in ``leadline.observe.machine``.
+    interrupts and kernel threads do is nobody's, as in ``leadline.observe.window``.
     """
 
     def __init__(self, known: Collection[int] = ()) -> None:

@@ -96,8 +96,8 @@ BLAMED = (FailureClass.CONFIGURATION, FailureClass.WORKLOAD)
 
 @dataclass(eq=False)
 class TrialFailure(LeadlineError):
-    """Ends a trial with its class, one sentence, and the evidence (a server's own words). ``event``: what was seen, among
-    the constants of this module, where that is told.
+    """Ends a trial with its class, one sentence, and the evidence (a server's own words). ``event``: what was seen,
+    one of the constants of this module, where that is told.
     """
 
     failure_class: FailureClass

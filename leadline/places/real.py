@@ -32,8 +32,7 @@ from leadline.stack.assembly import Stack
 from leadline.stack.base import Services
 from leadline.stack.options import StackOptions
 from leadline.stack.own.words import tls_files
-from leadline.stack.served import Served
-from leadline.stack.started import held, stopped
+from leadline.stack.started import Served, held, stopped
 from leadline.store.labfile import services_of
 from leadline.trial import measure as measure_module
 from leadline.trial.drivers import Pacer, check_drivers, load_together, reach_drivers

@@ -1,26 +1,32 @@
-"""The noise a study will meet: measured in earlier trials, or assumed."""
+"""The noise a study will meet: measured in earlier trials, or assumed.
+
+Forecast of factors that change between trials while others change in slots inside them.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from leadline.analysis.table import Floats
+from leadline.design.order import is_live
 from leadline.layouts import Layout, Words, layout_of
 from leadline.model import distributions
-from leadline.model.plan import Plan
+from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Drift, Interval, Observation
 from leadline.planning.components import (
     Component,
     between_component,
+    cv_of,
     pooled,
     strata_of,
     variance_of,
     within_component,
 )
+from leadline.planning.power import log_effect, percent, precision_of
 
 # How much one second says when seconds resemble their neighbours: the integrated autocorrelation time. tau = 1 + 2 sum
 # of the autocorrelations: the mean of n seconds is as good as that of n / tau independent ones. Automatic window and
@@ -232,4 +238,75 @@ def _of_slots(response: str, past: Sequence[Past], level: float) -> Noise | None
         overhead=float(np.mean(overheads)) if overheads else None,
         between_slots=within.variance,
         slot_seconds=float(np.mean(lengths)) if lengths else None,
+    )
+
+
+@dataclass(frozen=True)
+class Between:
+    """What the plan finds of ``factors``. ``smallest``: power -> percent; None, with ``reason``, where not known."""
+
+    factors: tuple[str, ...]
+    df: int | None
+    cv: float | None
+    smallest: Mapping[float, float | None]
+    chance: float | None = None
+    reason: str = ""
+
+
+def between_trials(
+    plan: Plan,
+    noise: Noise,
+    slot_variance: float,
+    level: float,
+    powers: Sequence[float],
+    effect: float | None = None,
+) -> Between | None:
+    """Means of whole trials compared inside blocks; None where no factor changes between trials with slots.
+
+    The family shares its error rate in proportion to the number of comparisons (Bonferroni), a little stricter than
+    the analysis, which judges all together. ``slot_variance``: of one slot about its trial, of logarithms.
+    """
+    others = tuple(factor for factor in plan.factors if not is_live(factor))
+    if not others or not any(trial.slots for trial in plan.trials):
+        return None
+    names = tuple(factor.name for factor in others)
+    nothing = Between(names, None, None, dict.fromkeys(powers))
+    instances = _between_instances(noise)
+    if instances is None:
+        why = "the noise between trials is not known: it is read from earlier studies, and --cv gave that of slots"
+        return replace(nothing, reason=why)
+    whole = whole_trials(plan, names)
+    precision = precision_of(whole, 1 - (1 - level) * len(whole.comparisons) / len(plan.comparisons))
+    if isinstance(precision, str):
+        return replace(nothing, reason=precision)
+    slots = sum(len(trial.slots) for trial in plan.trials) / len(plan.trials)
+    sigma = math.sqrt(instances + slot_variance / slots)
+    sizes = {power: precision.smallest(sigma, power) for power in powers}
+    return Between(
+        names,
+        precision.df,
+        cv_of(sigma**2),
+        {power: None if size is None else percent(size) for power, size in sizes.items()},
+        None if effect is None else precision.power(log_effect(effect), sigma),
+    )
+
+
+def _between_instances(noise: Noise) -> float | None:
+    """Variance of what a trial has of its own, beyond its seconds."""
+    if noise.beyond is not None:
+        return noise.beyond
+    if noise.between_slots is None:
+        return noise.sigma2
+    return None if noise.block is None else noise.block.variance
+
+
+def whole_trials(plan: Plan, names: Sequence[str]) -> Plan:
+    """The plan as one of whole trials, with the factors of these names alone."""
+    return replace(
+        plan,
+        factors=tuple(factor for factor in plan.factors if factor.name in names),
+        trials=tuple(
+            replace(trial, slots=(), treatment=Treatment.of({name: trial.treatment[name] for name in names}))
+            for trial in plan.trials
+        ),
     )

@@ -29,7 +29,7 @@ from leadline.report.charts import latency as latency_chart
 from leadline.report.charts import trial as trial_chart
 from leadline.report.charts.theme import Figure
 from leadline.report.charts.trial import GC_PANELS, Source
-from leadline.report.histograms import Histogram, counted
+from leadline.report.latency import Histogram, counted
 from leadline.report.page import render_page, write_page
 from leadline.report.words import escaped, markdown_table
 

@@ -15,7 +15,7 @@ from leadline.model.knob import Knob
 from leadline.model.plan import Role
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.model.result import HostEffect, ResponseAnalysis, StudyAnalysis
-from leadline.report import advising, collector, details, health, histograms, latency, layers, series, words
+from leadline.report import advising, collector, details, latency, layers, series, summary, words
 from leadline.report import files as trial_files
 from leadline.report.charts import effects as effects_chart
 from leadline.report.charts import latency as latency_chart
@@ -126,7 +126,7 @@ class View:
     record: StudyRecord
     analysis: StudyAnalysis
     files: tuple[TrialFiles, ...]
-    health: tuple[health.Item, ...]
+    health: tuple[summary.Item, ...]
     treatments: tuple[str, ...]  # in the order of the page, the baseline first
     labels: Mapping[int, str]  # trial -> treatment
     latency: latency.Latency
@@ -205,7 +205,7 @@ def gather(
         record=record,
         analysis=analysis,
         files=files,
-        health=tuple(health.health(record, analysis, files)),
+        health=tuple(summary.health(record, analysis, files)),
         treatments=tuple(groups),
         labels=labels,
         latency=latencies,
@@ -262,7 +262,7 @@ def _loads(files: Sequence[TrialFiles], labels: Mapping[int, str], chosen: tuple
     for file in (file for id_ in dict.fromkeys(chosen or ()) for file in files if file.trial.id == id_):
         started = float(file.summary.get("started_unix_ns") or 0) / 1e9
         if file.trial.directory is not None and started:
-            log = histograms.over_time(file.trial.directory / "driver" / "response.hlog")
+            log = latency.over_time(file.trial.directory / "driver" / "response.hlog")
             loads.append(Load(f"{labels[file.trial.id]} (trial {file.trial.id})", started, log))
     return loads
 
@@ -273,7 +273,7 @@ def collections(
     """Of the chosen trials' steady states: pauses by percentile, minimum mutator utilisation."""
     shown = {f"{labels[one.trial.id]} (trial {one.trial.id})": one for one in files if one.trial.id in (chosen or ())}
     pauses = {name: rows for name, one in shown.items() if (rows := one.steady("gc", "gc.pause")) is not None}
-    lengths = {name: histograms.counted(rows["value"]) for name, rows in pauses.items() if rows.height}
+    lengths = {name: latency.counted(rows["value"]) for name, rows in pauses.items() if rows.height}
     logs = {name: summary for name, one in shown.items() if (summary := collector.steady(one)) is not None}
     drawn = (
         latency_chart.pause_curve(lengths, "the steady state"),

@@ -37,7 +37,7 @@ class Endpoint:
 
     @property
     def jdbc_url(self) -> str:
-        """Without parameters; a server's pool takes ``leadline.stack.jdbc``'s."""
+        """Without parameters; a server's pool takes ``leadline.stack.provision``'s."""
         return f"jdbc:{self.subprotocol}://{self.host}:{self.port}/{self.database}"
 
 

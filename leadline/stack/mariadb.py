@@ -24,9 +24,8 @@ from leadline.model.hosts import DATA, DATABASE_TEMPORARY, LOG
 from leadline.model.knob import Kind, Level
 from leadline.stack import started, statistics
 from leadline.stack.base import Endpoint, Settings
-from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.private import PASSWORD, PrivateDatabase
-from leadline.stack.provision import MARIADB_JDBC, Artefact, mariadb_artefact
+from leadline.stack.provision import MARIADB_JDBC, Artefact, JdbcDriver, mariadb_artefact
 
 # Of SHOW GLOBAL STATUS.
 GAUGES = (

@@ -23,9 +23,8 @@ from leadline.model.hosts import DATA, DATABASE_TEMPORARY, LOG
 from leadline.model.knob import Kind, Level
 from leadline.stack import started, statistics
 from leadline.stack.base import Endpoint, Settings
-from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.private import PASSWORD, PrivateDatabase
-from leadline.stack.provision import POSTGRES_JDBC, Artefact, postgres_artefact
+from leadline.stack.provision import POSTGRES_JDBC, Artefact, JdbcDriver, postgres_artefact
 
 UNKNOWN_DATABASE = "3D000"
 GAUGES = ("numbackends",)  # connections now open

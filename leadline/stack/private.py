@@ -39,8 +39,7 @@ from leadline.model.hosts import (
 from leadline.model.knob import Knob, Level
 from leadline.stack import places, snapshots, started
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
-from leadline.stack.jdbc import DRIVERS, JdbcDriver
-from leadline.stack.provision import Artefact, fetch
+from leadline.stack.provision import DRIVERS, Artefact, JdbcDriver, fetch
 from leadline.stack.started import Changing
 from leadline.stack.statistics import Statistics, plain
 

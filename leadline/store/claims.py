@@ -21,7 +21,7 @@ from leadline.model.errors import FailureClass, LeadlineError
 from leadline.model.record import TrialState
 from leadline.store import schema as t
 
-LIVE = ".live"  # folder of what runs tell (``leadline.trial.livelog``)
+LIVE = ".live"  # folder of what runs tell (``leadline.trial.progress``)
 _FOLDER = ".in-use"
 PATIENCE = 2.0  # seconds of a run, for one that only looks
 

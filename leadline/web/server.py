@@ -26,7 +26,7 @@ import leadline
 from leadline.api.comparing import compare_runs, history_document, history_of
 from leadline.api.running import go_on, is_running, stylesheet
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.trial.livelog import ask_to_stop
+from leadline.trial.progress import ask_to_stop
 from leadline.web.watch import Running, Watch, behind_others, newest
 
 _STALE = 10.0  # seconds after which a second of a load is no figure of now

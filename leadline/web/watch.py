@@ -17,7 +17,7 @@ from leadline.api.running import is_running, open_labs, readable
 from leadline.conclude.narrowing import Watching, narrowing
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.record import StudyRecord, TrialState
-from leadline.trial.livelog import Live, read_live
+from leadline.trial.progress import Live, read_live
 
 _SECONDS = 900  # of a load that are sent
 _MESSAGES = 8

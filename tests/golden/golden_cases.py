@@ -22,7 +22,7 @@ from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import StudyAnalysis
 from leadline.model.tuning import MODE
 from leadline.places.simulated import SimulatedTestbed, bound, parse_truth, simulate_observations
-from leadline.places.simulated.truth import Truth
+from leadline.places.simulated.model import Truth
 from leadline.places.testbed import RunOptions
 from leadline.report.document import plain
 from leadline.report.tuning.export import document

@@ -20,7 +20,7 @@ from leadline.places.guest import initramfs
 from leadline.places.guest.boot import QEMU
 from leadline.places.guest.initramfs import Node
 from leadline.places.guest.kernels import Kernel
-from leadline.places.ssh.ship import bundle
+from leadline.places.ssh.connection import bundle
 
 NETWORK = "198.19.255"  # RFC 2544: for networks between devices under test
 ADDRESS = f"{NETWORK}.2"

@@ -19,7 +19,7 @@ from leadline.experiments.tuning import steps_left_out, tuning_catalogue
 from leadline.host.local import LocalHost
 from leadline.load.driver import find_binary
 from leadline.places.simulated import SimulatedTestbed
-from leadline.places.simulated.truth import Truth
+from leadline.places.simulated.model import Truth
 from leadline.places.testbed import LocalTestbed
 from leadline.places.virtual.host import plan_guests
 

@@ -21,8 +21,7 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.places.guest import boot as boot_module
 from leadline.places.guest import initramfs, kernels, machine
 from leadline.places.guest.boot import BLOCKS, QEMU, Boot, Counter
-from leadline.places.guest.machine import Saved, boot_and_save, fork, fork_and_save, run
-from leadline.places.guest.results import Outcome
+from leadline.places.guest.machine import Outcome, Saved, boot_and_save, fork, fork_and_save, run
 from leadline.places.virtual import instructions, job
 from leadline.places.virtual.instructions import Compiled, Mapped, Symbols
 

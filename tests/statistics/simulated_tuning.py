@@ -11,8 +11,8 @@ from leadline.model.plan import Treatment
 from leadline.model.tuning import MODE, Tuning
 from leadline.places.simulated import Model, Truth, simulate_observations
 from leadline.places.simulated.host import SimulatedHost
-from leadline.places.simulated.timing import VirtualClock
-from leadline.planning.sequence import Measured, Part, Progress, advance
+from leadline.places.simulated.trial import VirtualClock
+from leadline.planning.sequence import Measured, Part, Progress, compare
 
 MODES = ("orm", "session", "direct")
 KNOBS = [
@@ -48,7 +48,7 @@ class Simulator:
     def play(self, seed: int) -> Progress:
         results: dict[str, Measured] = {}
         while True:
-            progress = advance(self.tuning, results)
+            progress = compare(self.tuning, results)
             if progress.next is None:
                 return progress
             results[progress.next.key] = self._measure(progress.next, 1000 * seed + len(results))

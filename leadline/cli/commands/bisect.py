@@ -15,7 +15,7 @@ from leadline.experiments.bisect import run as bisection
 from leadline.experiments.bisect.answer import bisect as run_bisection
 from leadline.experiments.knee import run as knees
 from leadline.experiments.knee.run import knee as run_search
-from leadline.planning.probes import MOST
+from leadline.planning.bisection import MOST
 
 
 def register(app: typer.Typer) -> None:

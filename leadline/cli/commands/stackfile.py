@@ -13,7 +13,7 @@ from leadline.cli.options import JsonOption, LabOption, file_option
 from leadline.cli.output import errors, print_json, say
 from leadline.experiments.stackfiles import CheckStep, first
 from leadline.experiments.stackfiles import check as check_stack_file
-from leadline.places.running import choice_of, start, stop
+from leadline.places.knobs import choice_of, start, stop
 from leadline.stack.registry import SERVERS
 
 

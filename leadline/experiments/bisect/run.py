@@ -32,9 +32,20 @@ from leadline.model.units import format_duration
 from leadline.model.yamltext import Places, load_yaml, plain
 from leadline.places.guest.kernels import between, is_name
 from leadline.places.testbed import Testbed
-from leadline.planning.bisection import Bisection, Block, Changes, Found
+from leadline.planning.bisection import (
+    MOST,
+    Bisection,
+    Block,
+    Changes,
+    Expected,
+    Found,
+    expected,
+    halves,
+    next_block,
+    over,
+    prefixes,
+)
 from leadline.planning.forecast import sigma_of
-from leadline.planning.probes import MOST, Expected, expected, halves, next_block, over, prefixes
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from leadline.experiments.probes import NO_SENTINEL_INSIDE, SearchResult, Search
 from leadline.load.knobs import load_knobs, why_not
 from leadline.load.result import read_summary
 from leadline.load.scenario import limits_response_times
-from leadline.load.within import WORST, TypeWithin, limit_set, within_limits
+from leadline.load.series import WORST, TypeWithin, limit_set, within_limits
 from leadline.model.errors import FailureClass, LeadlineError, UsageError
 from leadline.model.knob import Kind
 from leadline.model.plan import Plan, Role

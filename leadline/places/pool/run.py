@@ -37,14 +37,13 @@ from leadline.places.pool.base import (
 )
 from leadline.places.pool.job import BUNDLE, END, FACTS, Ending, EndKind, blamed, hosts_of, job_of, read_ending, roles
 from leadline.places.testbed import RunOptions
+from leadline.store.bundle import take_block
 from leadline.store.claims import LEASE, PATIENCE, BlockState, Claim, LostClaimError, in_use
 from leadline.store.files import bring
-from leadline.store.intake import take_block
 from leadline.store.lab import Store
 from leadline.trial.interruption import Interruption
-from leadline.trial.livelog import LiveLog
 from leadline.trial.looks import Looking, check_looks
-from leadline.trial.progress import Watcher, treatment_label
+from leadline.trial.progress import LiveLog, Watcher, treatment_label
 from leadline.trial.run import GO_ON, Clock, RunResult, Streak
 
 # Facts of the hosts that a study ran on, from what their jobs left with each trial.

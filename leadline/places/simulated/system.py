@@ -30,11 +30,18 @@ from leadline.places.simulated.host import (
     usual_level,
     write_load,
 )
-from leadline.places.simulated.model import Model
+from leadline.places.simulated.model import Failure, Model, Truth
 from leadline.places.simulated.observations import DEAR
-from leadline.places.simulated.timing import after_load, before_load
-from leadline.places.simulated.trial import Instance, changes_of, failure_of, plot_key, startup_of, trial_series
-from leadline.places.simulated.truth import Failure, Truth
+from leadline.places.simulated.trial import (
+    Instance,
+    after_load,
+    before_load,
+    changes_of,
+    failure_of,
+    plot_key,
+    startup_of,
+    trial_series,
+)
 from leadline.trial.measure import worst
 from leadline.trial.system import (
     SLOT_LEAD,

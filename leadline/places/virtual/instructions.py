@@ -20,8 +20,7 @@ from leadline.host.received import lines_of, read_text
 from leadline.model.received import reading
 from leadline.places.guest import boot
 from leadline.places.guest.boot import BLOCKS
-from leadline.places.guest.machine import Saved
-from leadline.places.guest.results import Outcome
+from leadline.places.guest.machine import Outcome, Saved
 from leadline.places.virtual import figures
 from leadline.places.virtual.capture import SERVICES
 

@@ -38,10 +38,9 @@ from leadline.places.real import load_outcome
 from leadline.places.testbed import MachineTestbed, RunOptions
 from leadline.places.virtual import figures, instructions
 from leadline.places.virtual.capture import RecordingHost
-from leadline.places.virtual.guests import DEFAULT_KERNEL, IMAGE, Guests, unpacked
+from leadline.places.virtual.guests import DEFAULT_KERNEL, IMAGE, Guests, Order, Past, Worlds, levels_of, unpacked
 from leadline.places.virtual.host import GuestHost, plan_guests
 from leadline.places.virtual.job import MKFS
-from leadline.places.virtual.saved import Order, Past, Worlds, levels_of
 from leadline.stack.running import require_none_running
 from leadline.store.lab import Store
 from leadline.trial.measure import DriverRecording, measure_turns

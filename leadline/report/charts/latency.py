@@ -13,7 +13,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from leadline.gcanalysis.summary import Utilisation
-from leadline.report import histograms, words
+from leadline.report import latency, words
 from leadline.report.charts.theme import (
     BLUE,
     TREATMENTS,
@@ -25,8 +25,7 @@ from leadline.report.charts.theme import (
     log_ticks,
     treatment_colour,
 )
-from leadline.report.histograms import Histogram, merge
-from leadline.report.latency import ALL, Latency
+from leadline.report.latency import ALL, Histogram, Latency, merge
 
 Floats = NDArray[np.float64]
 
@@ -266,7 +265,7 @@ def _count(counts: list[int]) -> str:
 
 def _curve_rows(histograms_of_trials: Sequence[Histogram]) -> Iterator[dict[str, Any]]:
     """One row per percentile: its value in the trials together, and the smallest and largest of one trial, in ms."""
-    whole = histograms.merge(histograms_of_trials)
+    whole = latency.merge(histograms_of_trials)
     grid = np.geomspace(_FIRST, whole.total + 1, 60)  # the last is the largest
     shares = (1 - 1 / grid).tolist()
     by_trial = [histogram.quantiles(shares) for histogram in histograms_of_trials]

@@ -14,8 +14,7 @@ from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import Verdict
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Decision, Measured, Progress, Stage, decision_levels
-from leadline.planning.sequence.advance import UNTRIED
-from leadline.planning.sequence.compare import product
+from leadline.planning.sequence.compare import UNTRIED, product
 from leadline.report import words
 from leadline.store.lab import Store
 from leadline.store.tunings import TuningRecord

@@ -25,8 +25,8 @@ from leadline.model.knob import Kind, Knob, Level
 from leadline.model.received import from_json
 from leadline.stack.base import AskedFor, AuditResult, Companion, Counts, Endpoint, Progress, Settings
 from leadline.stack.deployment import Feature, Ready
-from leadline.stack.maven import build
 from leadline.stack.probe import connection_to
+from leadline.stack.provision import build
 
 _PACKAGE = Path(leadline.__file__).resolve().parent
 LOAD_TIMEOUT = 900.0

@@ -24,9 +24,8 @@ from leadline.stack.own.application import OwnApplication
 from leadline.stack.own.parameters import Catalogue, Parameters, database_words, invoked, live_value
 from leadline.stack.own.words import Words, artifact, beside, full, joined, line_of
 from leadline.stack.servers import jvm
-from leadline.stack.servers.agent import ensure_agent
 from leadline.stack.servers.common import Answer
-from leadline.stack.servers.files import LogEvidence
+from leadline.stack.servers.files import LogEvidence, ensure_agent
 
 
 class Framework(Protocol):

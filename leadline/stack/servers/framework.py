@@ -16,9 +16,8 @@ from leadline.model.knob import Kind, Knob, Level
 from leadline.stack.base import Progress, ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature
 from leadline.stack.servers import knobs
-from leadline.stack.servers.agent import ensure_agent
 from leadline.stack.servers.common import Answer, JavaServer
-from leadline.stack.servers.files import properties_text
+from leadline.stack.servers.files import ensure_agent, properties_text
 
 
 class Framework(JavaServer):

@@ -16,7 +16,7 @@ from leadline.model.knob import Level
 from leadline.stack import places
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.servers import knobs
-from leadline.stack.servers.agent import beans
+from leadline.stack.servers.files import beans
 from leadline.stack.servers.glassfish_levels import added, only
 
 _CONFIG = "configs/config[@name='server-config']"

@@ -20,9 +20,8 @@ from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.deployment import Deployment, Feature
 from leadline.stack.provision import TOMCAT, Artefact
 from leadline.stack.servers import knobs
-from leadline.stack.servers.agent import beans
 from leadline.stack.servers.common import Answer, JavaServer
-from leadline.stack.servers.files import LogEvidence, properties_text, template
+from leadline.stack.servers.files import LogEvidence, beans, properties_text, template
 
 _THREADS = 200  # Tomcat's default maxThreads
 _EVICTABLE = 1800000  # its pool's default minEvictableIdleTimeMillis

@@ -17,9 +17,8 @@ from leadline.stack.deployment import Deployment, Feature, Queue, RemoteBean, Re
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import TOMEE, Artefact
 from leadline.stack.servers import knobs, tomcat
-from leadline.stack.servers.agent import beans
 from leadline.stack.servers.common import Answer
-from leadline.stack.servers.files import properties_text, template
+from leadline.stack.servers.files import beans, properties_text, template
 from leadline.stack.servers.tomcat import Tomcat
 
 _CONNECTIONS = 100  # the pool's default maximum

@@ -21,7 +21,7 @@ from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation, ResponseAnalysis, Scope, Verdict
 from leadline.model.workload import Workload
 from leadline.places.simulated import parse_truth
-from leadline.places.simulated.rates import judge, rates
+from leadline.places.simulated.observations import judge, rates
 
 LONGER = matrix("some hundred simulated studies more")
 

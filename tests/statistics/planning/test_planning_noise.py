@@ -20,8 +20,8 @@ from leadline.planning.components import (
     variance_of,
     within_component,
 )
+from leadline.planning.layouts import advise, optimal_counts
 from leadline.planning.noise import Past, integrated_time, measured
-from leadline.planning.repeat import advise, optimal_counts
 from leadline.planning.wording import noise_lines
 
 

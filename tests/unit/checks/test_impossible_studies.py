@@ -25,7 +25,7 @@ from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.plan import Plan
 from leadline.model.study import MachineKind
 from leadline.model.workload import Workload
-from leadline.places.running import choice_of, settings_of
+from leadline.places.knobs import choice_of, settings_of
 from leadline.places.simulated import SimulatedTestbed, Truth
 from leadline.places.testbed import RunOptions
 from leadline.store.lab import Store

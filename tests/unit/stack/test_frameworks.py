@@ -12,10 +12,10 @@ from server_context import PASSWORD, server_context
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
 from leadline.model.study import StackChoice
-from leadline.places.running import choice_of
+from leadline.places.knobs import choice_of
 from leadline.stack import registry
 from leadline.stack.base import ServiceContext
-from leadline.stack.jdbc import DRIVERS
+from leadline.stack.provision import DRIVERS
 from leadline.stack.servers.framework import Framework, SpringBoot
 
 ROOT = Path(__file__).parents[3]

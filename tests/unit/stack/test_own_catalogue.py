@@ -10,7 +10,7 @@ from leadline.checks.files.stack import read_stack
 from leadline.host.local import LocalHost
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost
-from leadline.places.running import choice_of
+from leadline.places.knobs import choice_of
 from leadline.stack.base import ServiceContext
 from leadline.stack.deployment import DataSource, Deployment
 from leadline.stack.own import quarkus, spring

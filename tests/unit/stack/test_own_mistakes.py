@@ -19,7 +19,7 @@ from leadline.checks.subject import study_catalogue
 from leadline.host.java import find_java_home, java_home
 from leadline.host.local import LocalHost
 from leadline.model.errors import TrialFailure, UsageError
-from leadline.places.running import choice_of
+from leadline.places.knobs import choice_of
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
 from leadline.stack.own.application import fetched

@@ -17,7 +17,7 @@ from leadline.host import private
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.ownstack import filled
 from leadline.places.simulated import SimulatedTestbed
-from leadline.places.simulated.truth import Truth
+from leadline.places.simulated.model import Truth
 from leadline.places.testbed import RunOptions
 from leadline.stack.own.words import Words
 from leadline.store.lab import Store

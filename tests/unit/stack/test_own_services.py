@@ -12,7 +12,7 @@ from leadline.checks.files.stack import read_stack
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.ownstack import OwnStack
-from leadline.places.running import choice_of
+from leadline.places.knobs import choice_of
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
 from leadline.stack.own.words import referred

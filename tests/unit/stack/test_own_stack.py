@@ -27,7 +27,7 @@ from leadline.model.knob import ApplyCost, Kind, Knob, Level
 from leadline.model.ownparts import OwnKnob, level_read, terms, written
 from leadline.model.ownstack import OwnStack
 from leadline.model.record import LoadSecond
-from leadline.places.running import choice_of
+from leadline.places.knobs import choice_of
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
 from leadline.stack.own.server import CommandServer

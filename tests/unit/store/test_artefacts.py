@@ -16,8 +16,8 @@ from leadline.api.labs import load_lab
 from leadline.cli.main import app
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.store.artefacts import Artefacts
+from leadline.store.bundle import copy_study
 from leadline.store.files import bring, sweep
-from leadline.store.intake import copy_study
 from leadline.store.lab import Store, init_lab
 from leadline.store.labfile import ArtefactPlace, artefacts_of, parse_artefacts
 

@@ -18,8 +18,7 @@ from leadline.cli.output import PlainWatcher
 from leadline.model.errors import FailureClass
 from leadline.model.record import TrialRecord, TrialState
 from leadline.store.claims import log_path
-from leadline.trial.livelog import read_live
-from leadline.trial.progress import Progress
+from leadline.trial.progress import Progress, read_live
 from leadline.web import watch
 from leadline.web.watch import Running
 
