@@ -107,12 +107,12 @@ def error_rates(
     study: Study, truth: Path | str, studies: int, *, response: str, seed: int = 1
 ) -> tuple[Planned, Rates]:
     """The plan, and how often it would be right: so many simulated studies against the truth. Raises UsageError."""
-    from leadline.places.simulated import observations
+    from leadline.places.simulated import rates
 
     place = simulated(truth)
     planned = place.plan(study.file)
     bound = place.bound(study.file, planned)
-    return planned, observations(planned.plan, bound, study.file.study.workload, studies, response=response, seed=seed)
+    return planned, rates(planned.plan, bound, study.file.study.workload, studies, response=response, seed=seed)
 
 
 def _services(subject: Study | StudyResult | Tuning | None) -> list[Knob] | None:

@@ -29,7 +29,7 @@ from leadline.model.units import format_duration, rounded
 from leadline.places.testbed import RunOptions, Testbed
 from leadline.planning.forecast import setup_of, sigma_of
 from leadline.planning.noise import Noise
-from leadline.planning.sequence import Measured, Part, Progress, Stage, compare, decision_levels
+from leadline.planning.sequence import Measured, Part, Progress, Stage, advance, decision_levels
 from leadline.planning.sequence.compare import compare_part, runs_of
 from leadline.planning.sequence.keep import describe, modes_of, smallest_step, step_part
 from leadline.stack.registry import check_stack, knob_of_others, stack_catalogue
@@ -399,7 +399,7 @@ def progress_of(store: Store, record: TuningRecord) -> tuple[Progress, dict[str,
     results: dict[str, Measured] = {}
     studies: dict[str, int] = {}
     for _ in range(len(record.parts) + 1):  # each is measured once
-        progress = compare(record.tuning, results, record.left_out, record.passed_over)
+        progress = advance(record.tuning, results, record.left_out, record.passed_over)
         part = progress.next
         if part is None or part.key not in record.parts:
             break

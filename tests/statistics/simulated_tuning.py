@@ -12,7 +12,7 @@ from leadline.model.tuning import MODE, Tuning
 from leadline.places.simulated import Model, Truth, simulate_observations
 from leadline.places.simulated.host import SimulatedHost
 from leadline.places.simulated.trial import VirtualClock
-from leadline.planning.sequence import Measured, Part, Progress, compare
+from leadline.planning.sequence import Measured, Part, Progress, advance
 
 MODES = ("orm", "session", "direct")
 KNOBS = [
@@ -48,7 +48,7 @@ class Simulator:
     def play(self, seed: int) -> Progress:
         results: dict[str, Measured] = {}
         while True:
-            progress = compare(self.tuning, results)
+            progress = advance(self.tuning, results)
             if progress.next is None:
                 return progress
             results[progress.next.key] = self._measure(progress.next, 1000 * seed + len(results))

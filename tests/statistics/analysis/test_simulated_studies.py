@@ -12,7 +12,7 @@ from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
 from leadline.model.workload import Workload
-from leadline.places.simulated import Model, Truth, observations, simulate_observations
+from leadline.places.simulated import Model, Truth, rates, simulate_observations
 
 WORKLOAD = Workload(users=40, ramp_up=2, steady=12, ramp_down=1)
 TWO = [Factor("server.a", (0, 1), 0), Factor("server.b", (0, 1, 2), 0)]
@@ -41,7 +41,7 @@ PLANTED = [
 
 def test_intervals_hold_the_planted_effects_at_the_stated_rate() -> None:
     plan = make_plan(TWO, Design(replicates=3))
-    found = observations(plan, truth(effects=PLANTED, noise={"trials": "4%", "blocks": "3%"}), WORKLOAD, 250)
+    found = rates(plan, truth(effects=PLANTED, noise={"trials": "4%", "blocks": "3%"}), WORKLOAD, 250)
     assert found.truth[("server.a", 1)] == pytest.approx(8)
     assert found.truth[("server.b", 1)] == pytest.approx(0, abs=1e-9)
     assert found.coverage is not None
@@ -55,7 +55,7 @@ def test_intervals_hold_the_planted_effects_at_the_stated_rate() -> None:
 
 def test_each_response_has_its_own_truth() -> None:
     plan = make_plan(TWO, Design(replicates=4))
-    found = observations(plan, truth(effects=PLANTED, noise={"trials": "1%"}), WORKLOAD, 40, response="p99")
+    found = rates(plan, truth(effects=PLANTED, noise={"trials": "1%"}), WORKLOAD, 40, response="p99")
     assert found.found[("server.a", 1)] == 1.0
     assert found.truth[("server.b", 2)] == pytest.approx(0, abs=1e-9)
     assert found.coverage is not None
@@ -78,8 +78,8 @@ def test_a_planted_interaction_is_found_as_one() -> None:
 def test_drift_is_found_where_there_is_one() -> None:
     plan = make_plan(TWO, Design(replicates=4))
     noise = {"trials": "2%"}
-    assert observations(plan, truth(noise=noise, drift="400%"), WORKLOAD, 40).drift_found > 0.9
-    assert observations(plan, truth(noise=noise), WORKLOAD, 40).drift_found < 0.25
+    assert rates(plan, truth(noise=noise, drift="400%"), WORKLOAD, 40).drift_found > 0.9
+    assert rates(plan, truth(noise=noise), WORKLOAD, 40).drift_found < 0.25
 
 
 def test_failures_are_counted_by_class_and_level() -> None:
@@ -160,7 +160,7 @@ def test_slots_recover_the_truth_with_autocorrelated_seconds() -> None:
     plan = switchback_plan(LIVE, design, workload)
     effect = {"when": {"vm.a": 1}, "percent": {"throughput": "6%"}}
     noise = {"trials": "6%", "seconds": "6%", "autocorrelation": 0.6}
-    found = observations(plan, truth(effects=[effect], noise=noise), workload, 40)
+    found = rates(plan, truth(effects=[effect], noise=noise), workload, 40)
     assert found.truth[("vm.a", 1)] == pytest.approx(6)
     assert found.coverage is not None
     assert within(found.coverage, 40, 0.95)

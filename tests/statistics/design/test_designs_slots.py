@@ -20,7 +20,7 @@ from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan, PlannedTrial, Treatment
 from leadline.model.workload import Workload
-from leadline.places.simulated import Truth, observations, simulate_observations
+from leadline.places.simulated import Truth, rates, simulate_observations
 from leadline.planning.forecast import forecast, setup_of
 from leadline.planning.noise import assumed
 
@@ -270,7 +270,7 @@ def test_a_planted_effect_is_found_and_intervals_hold_it(kind: str, factors: lis
             "noise": {"trials": "4%", "seconds": "4%", "autocorrelation": 0.5},
         }
     )
-    found = observations(made, known, workload(160), 4)
+    found = rates(made, known, workload(160), 4)
     assert found.truth[(name, 1)] == pytest.approx(5)
     assert found.found[(name, 1)] >= 0.75  # effects seem to differ between instances in one study of twenty
     assert found.coverage is not None

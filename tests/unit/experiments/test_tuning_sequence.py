@@ -19,7 +19,7 @@ from leadline.model.result import Observation, Verdict
 from leadline.model.tuning import MODE, Tuning
 from leadline.places.simulated.host import SimulatedHost
 from leadline.places.simulated.trial import VirtualClock
-from leadline.planning.sequence import Measured, Part, Progress, Stage, compare
+from leadline.planning.sequence import Measured, Part, Progress, Stage, advance
 
 KNOBS = [
     Knob(MODE, Kind.CHOICE, ApplyCost.RESTART, "mode", choices=("direct", "session", "orm")),
@@ -63,7 +63,7 @@ def played(
     results: dict[str, Measured] = {}
     parts: list[Part] = []
     while True:
-        found = compare(whole, results)
+        found = advance(whole, results)
         if found.next is None:
             return found, parts
         parts.append(found.next)
@@ -153,12 +153,12 @@ def test_a_step_that_is_to_be_left_alone_is_called_equivalent() -> None:
 
 def test_steps_that_cannot_be_tried_are_passed_over() -> None:
     results: dict[str, Measured] = {}
-    first = compare(tuning(), results, {"heap": "no such knob"})
+    first = advance(tuning(), results, {"heap": "no such knob"})
     assert first.next is not None
     assert first.next.step == "pool"
     assert "jvm.heap" not in first.next.configurations["orm before"]
     assert first.of("orm")[0].reason == "no such knob"
-    second = compare(tuning(), results, {"heap": "no such knob"}, untried=("pool", "watch"))
+    second = advance(tuning(), results, {"heap": "no such knob"}, untried=("pool", "watch"))
     assert second.next is not None
     assert second.next.stage is Stage.COMPARE
     assert list(second.next.configurations) == ["orm untuned", "direct untuned"]
@@ -166,7 +166,7 @@ def test_steps_that_cannot_be_tried_are_passed_over() -> None:
 
 
 def test_a_part_is_an_ordinary_study() -> None:
-    part = compare(tuning(), {}).next
+    part = advance(tuning(), {}).next
     assert part is not None
     file = part_file(tuning(), part)
     assert file.study.study == "small-heap"
@@ -176,7 +176,7 @@ def test_a_part_is_an_ordinary_study() -> None:
     plan = plan_study(file, SimulatedHost([], VirtualClock()), KNOBS).plan
     assert plan_problems(plan) == ()
     assert len(plan.trials) == 12
-    alone = compare(tuning(modes=["direct"]), {}).next
+    alone = advance(tuning(modes=["direct"]), {}).next
     assert alone is not None
     assert MODE not in part_file(tuning(modes=["direct"]), alone).study.factors
 
