@@ -88,7 +88,7 @@ def analyse(
     left to ``leadline.conclude``. ``verdicts_only`` leaves out what no verdict on a level rests on, which takes most
     of the time: interactions, ranks, luck, shrinkage, groups, variance components. Nothing in the result
     is NaN or infinite: what cannot be estimated is None, with a reason.
-    ``covariates``: figures of the machine, by their names in ``model.disturbance.FIGURES``, for the model.
+    ``covariates``: figures of the machine, by their names in ``model.result.FIGURES``, for the model.
     ``equal_noise``: all levels are taken to have the same noise. ``interim``: how the family of a response is judged
     where this is one of several analyses of the study; plain intervals stay those of a single one.
     Raises ValueError for a level outside (0.5, 1) or a margin outside (0, 100).

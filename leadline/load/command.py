@@ -19,10 +19,10 @@ from leadline.host.received import json_object_file, opened
 from leadline.load.driver import as_own_user, find_binary, option_value
 from leadline.load.result import LONGEST
 from leadline.load.scenario import find_scenario
-from leadline.model.disturbance import DIFFERENCE
 from leadline.model.errors import LeadlineError, UsageError, quoted
 from leadline.model.received import LONGEST_FIELD, MOST_BYTES, ReceivedError, json_object, number, reading, whole
 from leadline.model.record import LoadSecond
+from leadline.model.result import DIFFERENCE
 
 _WHAT = "progress"
 _WORDS = 20  # lines that are no progress, kept

@@ -28,12 +28,11 @@ from leadline.host.received import json_object_file
 from leadline.host.registry import HOSTS
 from leadline.host.timed import Stopwatch, Timed
 from leadline.model.command import CACHE, COLD, MOUNT, PLACE, WARM, CommandLoad
-from leadline.model.disturbance import MachineUse
 from leadline.model.errors import Event, Evidence, TrialFailure, UsageError, blamed
 from leadline.model.hosts import DEFAULTS, DISK, MOUNTED, OVERLAY
 from leadline.model.knob import AtStart, Knob, KnobOwner, Level
 from leadline.model.record import AuditRecord, LoadSecond, Phases, StudyRecord
-from leadline.model.result import SteadyState
+from leadline.model.result import MachineUse, SteadyState
 from leadline.model.study import MachineKind, Study
 from leadline.stack import places
 from leadline.stack.running import require_none_running

@@ -29,8 +29,7 @@ from leadline.model.errors import UsageError
 from leadline.model.plan import Comparison, Plan, Treatment
 from leadline.model.result import Effect, Interval, Observation, Verdict
 from leadline.model.units import signed
-from leadline.planning.boundary import NOTHING, Boundary, boundary_of, interim_at, shares_of
-from leadline.planning.paths import simulate
+from leadline.planning.boundary import NOTHING, Boundary, boundary_of, interim_at, shares_of, simulate
 
 CHANCE = 0.1  # conditional power below which a comparison cannot be settled
 OPTIMISM = 1.0  # standard errors added to the estimate when that power is computed

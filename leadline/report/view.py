@@ -15,7 +15,7 @@ from leadline.model.knob import Knob
 from leadline.model.plan import Role
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.model.result import HostEffect, ResponseAnalysis, StudyAnalysis
-from leadline.report import advising, collector, details, latency, layers, series, summary, words
+from leadline.report import advising, collector, details, latency, observed, series, summary, words
 from leadline.report import files as trial_files
 from leadline.report.charts import effects as effects_chart
 from leadline.report.charts import latency as latency_chart
@@ -54,7 +54,7 @@ _PANELS = {
 
 def sentences(record: StudyRecord, files: TrialFiles, knobs: Mapping[str, Knob]) -> dict[str, str]:
     """By the panel's name, where there is something to say."""
-    sentences_ = layers.sentences(files)
+    sentences_ = observed.sentences(files)
     busy = [_busy(thread) for thread in threads(files)]
     statements_ = [_kept(statement) for statement in statements(files)]
     for panel, parts in (("threads", busy), ("statements", statements_)):
@@ -141,7 +141,7 @@ class View:
     heat_map: Figure | None  # of the chosen trials
     collections: tuple[Figure, ...]  # pauses and utilisation in the steady states of the chosen trials
     columns: tuple[tuple[str, str], ...]  # of the table of resources
-    resources: tuple[tuple[str, int, tuple[layers.Cell, ...]], ...]
+    resources: tuple[tuple[str, int, tuple[observed.Cell, ...]], ...]
     choices: tuple[TrialChoice, ...]
     chosen: tuple[int, int] | None
     panels: tuple[trial_chart.PanelView, ...]
@@ -303,10 +303,10 @@ def _not_counted(record: StudyRecord, files: Sequence[TrialFiles]) -> str:
 
 def _resources(
     files: Sequence[TrialFiles], groups: Mapping[str, Sequence[TrialFiles]]
-) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, int, tuple[layers.Cell, ...]], ...]]:
+) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, int, tuple[observed.Cell, ...]], ...]]:
     """Columns and rows of the table of resources, without the columns of which nothing was recorded in any trial."""
-    columns = layers.columns(files)
-    rows = {name: layers.cells(group, columns) for name, group in groups.items() if group}
+    columns = observed.columns(files)
+    rows = {name: observed.cells(group, columns) for name, group in groups.items() if group}
     columns_ = [at for at in range(len(columns)) if any(row[at].text != words.NOT_RECORDED for row in rows.values())]
     return tuple(columns[at] for at in columns_), tuple(
         (name, len(groups[name]), tuple(row[at] for at in columns_)) for name, row in rows.items()

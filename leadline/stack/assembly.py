@@ -20,7 +20,7 @@ from leadline.model.units import format_size
 from leadline.stack import base, registry, snapshots, started
 from leadline.stack.deployment import RemoteClient
 from leadline.stack.options import LOOPBACK, StackOptions
-from leadline.stack.pages.server import SiteServer
+from leadline.stack.pages import SiteServer
 from leadline.stack.parts import Parts
 from leadline.stack.provision import driver_for
 from leadline.stack.servers import knobs as server_knobs

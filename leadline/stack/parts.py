@@ -17,7 +17,7 @@ from leadline.stack.options import KNOBS as LIMITS
 from leadline.stack.options import LOOPBACK, OF_SERVER, Limits, StackOptions, plain_directory
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.words import tls_files
-from leadline.stack.pages.server import SiteServer
+from leadline.stack.pages import SiteServer
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.web.front import Front

@@ -33,11 +33,10 @@ from leadline.load.series import (
     steady_series,
     within_limits,
 )
-from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.plan import Turn
 from leadline.model.record import NOT_SETTLED, WARM_UP, Phases
-from leadline.model.result import COMPILES, STARVES, SteadyState
+from leadline.model.result import COMPILES, STARVES, MachineUse, SteadyState
 from leadline.model.units import format_duration, rounded
 from leadline.model.workload import WarmUp
 from leadline.observe.window import (

@@ -18,7 +18,7 @@ from leadline.model.study import StackChoice
 from leadline.model.workload import Workload
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
-from leadline.stack.pages.server import SiteServer
+from leadline.stack.pages import SiteServer
 
 pytestmark = pytest.mark.stack
 

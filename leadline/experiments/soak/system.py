@@ -20,10 +20,9 @@ from leadline.load.driver import DriverRun
 from leadline.load.result import DriverResult, read_summary
 from leadline.load.scenario import sent_variables
 from leadline.load.series import ALL, last_second, outcomes_in, started_unix_ns, whole_seconds
-from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.record import AuditRecord, Phases
-from leadline.model.result import SteadyState
+from leadline.model.result import MachineUse, SteadyState
 from leadline.model.soak import Gauge, Interval
 from leadline.model.study import Study
 from leadline.model.workload import Workload

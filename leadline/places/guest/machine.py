@@ -27,8 +27,7 @@ from leadline.host import received
 from leadline.host.base import PROC, Host, Process, ProcessSpec
 from leadline.model.errors import Event, Evidence, FailureClass, Memory, Part, TrialFailure, blamed
 from leadline.model.received import from_json
-from leadline.places.guest.boot import CONSOLE, JOB, QEMU, RESULTS, SHIFT, Boot, Counter, command_line
-from leadline.places.guest.initramfs import settle
+from leadline.places.guest.boot import CONSOLE, JOB, QEMU, RESULTS, SHIFT, Boot, Counter, command_line, settle
 
 KILLED = re.compile(r"[Oo]ut of memory: Killed process (\d+) \((.+?)\)")
 PANIC = re.compile(r"Kernel panic - not syncing: (.*)")

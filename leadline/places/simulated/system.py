@@ -11,13 +11,12 @@ from typing import NoReturn
 import numpy as np
 
 from leadline.analysis.steady import steady_state, steady_verdict
-from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.guest import FORKS
 from leadline.model.knob import ApplyCost, AtStart, Knob, KnobOwner, Level
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, Phases
-from leadline.model.result import SteadyState
+from leadline.model.result import MachineUse, SteadyState
 from leadline.model.study import Study
 from leadline.model.tuning import MODE
 from leadline.model.workload import Workload, load_at

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from leadline.model.disturbance import MachineUse
 from leadline.model.knob import Level
 from leadline.model.plan import Turn
+from leadline.model.result import MachineUse
 from leadline.model.workload import Workload
 from leadline.places.simulated.model import (
     CPU,

@@ -20,7 +20,7 @@ from pathlib import Path
 from queue import PriorityQueue
 from types import MappingProxyType
 
-from leadline.host import here, kvm, received
+from leadline.host import facts, here, received
 from leadline.host.paths import cache_dir
 from leadline.load.cluster.hosts import scenario_files
 from leadline.load.driver import DriverRun, find_binary
@@ -32,14 +32,22 @@ from leadline.model.knob import Level
 from leadline.model.received import ReceivedError
 from leadline.model.study import Study
 from leadline.model.workload import Workload, load_at
-from leadline.places.guest import initramfs, kernels, machine
-from leadline.places.guest.boot import Boot, Counter, boot_parameters
-from leadline.places.guest.initramfs import Node, Source
+from leadline.places.guest import kernels, machine
+from leadline.places.guest.boot import (
+    Boot,
+    Counter,
+    Node,
+    Source,
+    base_system,
+    boot_parameters,
+    join_archives,
+    modules,
+    write_archive,
+)
 from leadline.places.guest.machine import Accelerator, Outcome, Saved, tail
 from leadline.places.virtual import host, instructions, job
-from leadline.places.virtual.capture import Captured, Captures, RecordingHost
 from leadline.places.virtual.host import GuestHost
-from leadline.places.virtual.job import OVERLAYS, SETTINGS, USERS
+from leadline.places.virtual.job import OVERLAYS, SETTINGS, USERS, Captured, Captures, RecordingHost
 
 Levels = tuple[tuple[str, Level], ...]
 _AHEAD = 2  # worlds that are warm, or being warmed, at the same time: their memory is on the disk
@@ -356,22 +364,22 @@ class Guests:
         driver += [job.MKFS] if self._guest.disk else []
         self._work.mkdir(parents=True, exist_ok=True)
         stack = self._work / "stack.cpio"
-        digest = initramfs.write(contents(captures, driver, self._host.settings()), stack)
+        digest = write_archive(contents(captures, driver, self._host.settings()), stack)
         self._host.about[IMAGE] = digest
         for name in dict.fromkeys(self._kernel_name(past.boot) for past in pasts):
             self._kernels[name] = kernel = kernels.provision(name, message)
             self._host.releases[kernel.release] = name
-            base = self._work / "base.cpio"
-            initramfs.write(initramfs.base(kernels.busybox(message)) | initramfs.modules(kernel.modules), base)
+            machine = self._work / "base.cpio"
+            write_archive(base_system(kernels.busybox(message)) | modules(kernel.modules), machine)
             self._images[name] = self._work / f"image-{len(self._images)}.cpio"
-            initramfs.join([base, stack], self._images[name])
-            base.unlink()
+            join_archives([machine, stack], self._images[name])
+            machine.unlink()
         stack.unlink()
         self._check_memory(max(path.stat().st_size for path in self._images.values()))
         if self._study.time == "real":
             test = self._boot(pasts[0])
             self._accelerator = verdict = machine.probe(self._local, test, self._work / "accelerator")
-            kvm.remember(verdict.name == "kvm")
+            facts.remember(verdict.name == "kvm")
             self._host.about["guest.accelerator"] = verdict.meaning
             message(f"guests run with {verdict.meaning}")
 

@@ -12,7 +12,7 @@ from leadline.model.plan import PlannedTrial, Role, Treatment
 from leadline.model.record import Phases, TrialRecord
 from leadline.observe.gc import GcObserver
 from leadline.observe.gclog import parse, summary
-from leadline.report import collector, layers
+from leadline.report import collector, observed
 from leadline.report.files import TrialFiles
 from leadline.report.view import collections
 
@@ -63,7 +63,7 @@ def test_the_sentences_have_the_figures_of_the_command(tmp_path: Path) -> None:
     files = trial(tmp_path, pauses())
     figures = summary(parse(tmp_path / "raw" / "gc.log"), (STEADY.steady_from, STEADY.steady_until))
     assert collector.steady(files) == figures
-    said = layers.sentences(files)["gc"]
+    said = observed.sentences(files)["gc"]
     assert said.startswith("15 pauses in the steady state, p99 50 ms, 50 ms the longest, 2.50 % of the time.")
     assert "1.95 s between them on average: 2.50 % of the time as pause / (interval + pause), 2.56 %" in said
     assert "Left to the application at worst: 50.00 % of a window of 100 ms, 95.00 % of a window of 1000 ms." in said
@@ -79,7 +79,7 @@ def test_a_trial_without_a_log_or_with_another_file_says_nothing(tmp_path: Path)
         if lines:
             (folder / "raw" / "gc.log").write_text("".join(lines))
         assert collector.sentence(files) == ""
-        assert "gc" not in layers.sentences(files)
+        assert "gc" not in observed.sentences(files)
 
 
 def test_what_the_log_lacks_is_told(tmp_path: Path) -> None:

@@ -21,8 +21,7 @@ from leadline.report import page as page_module
 from leadline.report import summary, view, words
 from leadline.report.charts import effects as effects_chart
 from leadline.report.charts.theme import DataSets, figure
-from leadline.report.layers import pool_sentence
-from leadline.report.observed import pools
+from leadline.report.observed import pool_sentence, pools
 from leadline.report.page import build
 
 
