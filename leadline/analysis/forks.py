@@ -12,11 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from leadline.analysis.columns import Main, Model
+from leadline.analysis.columns import Main, Model, WorldsFit
 from leadline.analysis.comparisons import NO_NOISE
 from leadline.analysis.linear import Fit
 from leadline.analysis.table import Cell, Sample, StudyTable
-from leadline.analysis.worlds import WorldsFit
 from leadline.model.knob import Level
 from leadline.model.result import Effect, Scope, Verdict
 

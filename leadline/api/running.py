@@ -20,7 +20,7 @@ from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.study import StackChoice
-from leadline.places import choice
+from leadline.places import testbed
 from leadline.places.testbed import RunOptions, Testbed
 from leadline.store.claims import LIVE, is_used, log_path
 from leadline.store.lab import Store
@@ -77,7 +77,7 @@ def open_testbed(
     """
     if truth is not None:
         return simulated(truth, lab, disposable=disposable, watcher=watcher, subject=subject)
-    return choice.open_testbed(_stack(subject), Path(lab), watcher, disposable, _services(subject))
+    return testbed.open_testbed(_stack(subject), Path(lab), watcher, disposable, _services(subject))
 
 
 def _stack(subject: Study | StudyResult | Tuning | None) -> StackChoice | None:

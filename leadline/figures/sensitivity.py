@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy  # loads scipy.optimize at its first use
 
-from leadline.analysis.discovery import holm
+from leadline.analysis.selection import holm
 from leadline.analysis.table import Floats
 from leadline.figures.table import Parameter, ResultTable, Setting, SystemFit, between, count, listed, size
 from leadline.model.result import Interval

@@ -1,6 +1,8 @@
 """Testbeds, where studies are planned and run: this host, or another place of this room.
 
 A program timed as a whole process, as the system of a study's trials.
+
+The place that a study names: where it is planned and run.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from leadline.checks.files.study import StudyFile
 from leadline.checks.plan import Planned, plan_study
@@ -23,17 +25,19 @@ from leadline.host.base import Host, TrialHost
 from leadline.host.bystanders import Bystanders, Others
 from leadline.host.java import find_java, java_home
 from leadline.host.paths import cache_dir
-from leadline.host.private import usual_mask
 from leadline.host.received import json_object_file
 from leadline.host.registry import HOSTS
+from leadline.host.textfile import usual_mask
 from leadline.host.timed import Stopwatch, Timed
 from leadline.model.command import CACHE, COLD, MOUNT, PLACE, WARM, CommandLoad
 from leadline.model.errors import Event, Evidence, TrialFailure, UsageError, blamed
+from leadline.model.guest import GuestKind
 from leadline.model.hosts import DEFAULTS, DISK, MOUNTED, OVERLAY
 from leadline.model.knob import AtStart, Knob, KnobOwner, Level
 from leadline.model.record import AuditRecord, LoadSecond, Phases, StudyRecord
 from leadline.model.result import MachineUse, SteadyState
-from leadline.model.study import MachineKind, Study
+from leadline.model.study import MachineKind, StackChoice, Study
+from leadline.places.pool.base import Pool, SshHosts, read_pool
 from leadline.stack import places
 from leadline.stack.running import require_none_running
 from leadline.store.lab import Store
@@ -384,3 +388,43 @@ def _system(study: Study, host: Host, lab: Path) -> System:
     from leadline.places.real import RealSystem, ServedSystem  # their libraries take seconds to import
 
     return RealSystem(study, host, lab) if study.stack.url is None else ServedSystem(study, host, lab)
+
+
+def open_testbed(
+    stack: StackChoice | None,
+    lab: Path,
+    watcher: Watcher | None = None,
+    disposable: bool = False,
+    services: Sequence[Knob] | None = None,
+) -> Testbed:
+    """This host where no stack is given. ``services``: as ``service_knobs`` of ``MachineTestbed``."""
+    if stack is not None and stack.ssh_hosts:
+        from leadline.places.ssh.testbed import FarTestbed
+
+        return FarTestbed(lab, stack.ssh_hosts, watcher, disposable)
+    if stack is not None and stack.in_guest:
+        from leadline.places.virtual.testbed import GuestTestbed
+
+        return GuestTestbed(lab, watcher, disposable, services, cast(GuestKind, stack.host))
+    kind = "local" if stack is None else cast(MachineKind, stack.host)
+    return LocalTestbed(lab, watcher, disposable, services, kind)
+
+
+def open_node(
+    stack: StackChoice, lab: Path, kernels: Sequence[str], watcher: Watcher | None, disposable: bool
+) -> Testbed:
+    """A host of a pool, to a job on it; ``kernels``: releases that its study asks for."""
+    if stack.ssh_hosts:
+        return open_testbed(stack, lab, watcher, disposable)
+    from leadline.places.pool.testbed import NodeTestbed
+
+    return NodeTestbed(lab, kernels, watcher, disposable)
+
+
+def open_pool(word: str) -> Pool:
+    """``slurm``, ``slurm:PARTITION``, ``slurm:FILE.yaml`` or ``ssh:FILE.yaml``. Raises UsageError."""
+    from leadline.places.pool.slurm import SlurmPool
+    from leadline.places.pool.ssh import SshPool
+
+    pool = read_pool(word)
+    return SshPool(pool, word) if isinstance(pool, SshHosts) else SlurmPool(pool, word)

@@ -17,10 +17,9 @@ from leadline.model.guest import FORKS
 from leadline.model.plan import Factor, Plan, Role
 from leadline.model.units import format_duration, rounded
 from leadline.model.workload import Workload
-from leadline.planning.components import cv_of
 from leadline.planning.hosts import Hosting, OverHosts, over_hosts
 from leadline.planning.looks import final_level
-from leadline.planning.noise import Between, Noise, between_trials
+from leadline.planning.noise import Between, Noise, between_trials, cv_of
 from leadline.planning.power import Precision, log_effect, percent, precision_of
 
 # Other plans that answer the same question: other kinds of designs, other blocks, slots.

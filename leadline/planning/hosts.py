@@ -15,7 +15,7 @@ from leadline.analysis.linear import detectable
 from leadline.model import distributions
 from leadline.model.plan import Plan
 from leadline.model.result import ResponseAnalysis
-from leadline.planning.components import variance_of
+from leadline.planning.noise import variance_of
 from leadline.planning.power import Precision, percent, precision_of
 
 HOSTS_CV = 2.0  # percent by which an effect is taken to differ from host to host where no study tells

@@ -16,7 +16,7 @@ from typing import IO
 from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from leadline.host.private import private_file
+from leadline.host.textfile import private_file
 from leadline.model.errors import FailureClass, LeadlineError
 from leadline.model.record import TrialState
 from leadline.store import schema as t

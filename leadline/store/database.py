@@ -29,7 +29,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 from sqlalchemy.schema import CreateColumn, CreateSchema
 
 from leadline.host.paths import Scratch, exclusive, state_dir
-from leadline.host.private import make_private
+from leadline.host.textfile import make_private
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, quoted
 from leadline.model.received import WRONG, ReceivedError, reading
 from leadline.observe.table import check_tables

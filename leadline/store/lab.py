@@ -26,7 +26,7 @@ from sqlalchemy.exc import NoResultFound
 
 import leadline
 from leadline.design.make import plan_from_json, plan_to_json
-from leadline.host.private import make_private, redact_file, tighten
+from leadline.host.textfile import make_private, redact_file, tighten
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, shortened, wanted
 from leadline.model.knob import Level
 from leadline.model.plan import Plan

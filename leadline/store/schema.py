@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from leadline.host.private import redacted
+from leadline.host.textfile import redacted
 from leadline.model.errors import FailureClass
 from leadline.model.record import TrialState
 

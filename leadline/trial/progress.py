@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Protocol
 
-from leadline.host.private import private_file, redacted
+from leadline.host.textfile import private_file, redacted
 from leadline.layouts import layout_of, work
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Knob, Level

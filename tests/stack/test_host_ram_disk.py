@@ -24,7 +24,7 @@ SIZE = 32 << 20
 MAKES_AND_DIES = """
 import os, signal, sys
 from pathlib import Path
-from leadline.host import undo_ramdisk
+from leadline.host import undo
 from leadline.host.local import LocalHost
 from leadline.stack import places
 store, told = places.make_disk(LocalHost(state=Path(sys.argv[1])), Path(sys.argv[2]), int(sys.argv[3]))

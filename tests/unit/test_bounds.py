@@ -14,7 +14,7 @@ QUEUES = {"Queue", "SimpleQueue", "LifoQueue"}
 CLOCKS = {"deadline", "until", "waited", "timeout"}
 # Loops and waits without a bound of their own, and what bounds them.
 ALLOWED = {
-    "host/backlog.py: _listening: while True": "each answer is waited for two seconds, and the last says so",
+    "host/facts.py: _listening: while True": "each answer is waited for two seconds, and the last says so",
     "host/here.py: foreground: .wait()": "ends with the program that the user runs, or by Ctrl-C",
     "host/here.py: unpacked: .wait()": "its timer kills the program",
     "host/lease.py: _tell: while True": "answers until its other end is closed",

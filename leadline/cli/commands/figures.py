@@ -206,7 +206,7 @@ def _print(found: StudyFigures, out: Path | None, json: bool, concluded: StudyAn
         files = {"files": [str(path) for path in written]} if out else {}
         print_json({**figures_document(found, simulated=simulated), **answer, **files})
         return
-    from leadline.report.figures.text import lines as figures_lines
+    from leadline.report.figures.tables import lines as figures_lines
 
     last = [concluded.answer] if concluded is not None else []
     say(*figures_lines(found), *map(str, written), *last)

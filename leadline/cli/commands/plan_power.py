@@ -19,10 +19,9 @@ from leadline.model.errors import UsageError
 from leadline.model.plan import Plan
 from leadline.model.result import RESPONSES
 from leadline.model.units import format_duration, parse_percent
-from leadline.planning.components import Component, cv_of
 from leadline.planning.forecast import Forecast, Need, Setup, forecast
 from leadline.planning.layouts import Compared
-from leadline.planning.noise import Noise
+from leadline.planning.noise import Component, Noise, cv_of
 from leadline.planning.wording import advice_of, forecast_lines, layout_lines, need_line, noise_lines
 from leadline.trial.looks import check_looks
 

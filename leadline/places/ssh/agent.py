@@ -27,7 +27,7 @@ from leadline.host.checks import findings
 from leadline.host.java import find_java_home
 from leadline.host.local import LocalHost
 from leadline.host.paths import cache_dir
-from leadline.host.private import usual_mask
+from leadline.host.textfile import usual_mask
 from leadline.host.watchdog import Watchdog
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Level

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from leadline import catalogue
-from leadline.host.backlog import backlog
 from leadline.host.base import Completed, Host, Process, ProcessSpec
+from leadline.host.facts import backlog
 from leadline.host.files import connected, established, listens, opened
 from leadline.model.errors import Event, Evidence, FailureClass, TrialFailure, UsageError, blamed
 from leadline.model.knob import Level

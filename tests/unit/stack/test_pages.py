@@ -12,7 +12,7 @@ from leadline.checks.files.study import builtin_studies, parse_study
 from leadline.checks.plan import cost, plan_study
 from leadline.checks.subject import study_catalogue
 from leadline.checks.web import web_servers
-from leadline.host.backlog import backlog
+from leadline.host.facts import backlog
 from leadline.host.local import LocalHost
 from leadline.load.scenario import find_scenario, parameters, preset_variables, read_scenario
 from leadline.model.errors import UsageError
