@@ -25,9 +25,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from leadline.analysis.linear import Fit, fit
+from leadline.analysis.linear import Fit, Strata, Stratum, block_columns, centred, fit, in_groups, innermost, strata_of
 from leadline.analysis.mixed import MixedFit, mixed_fit
-from leadline.analysis.strata import Strata, Stratum, block_columns, centred, in_groups, innermost, strata_of
 from leadline.analysis.table import Cell, Floats, Ints, Sample, StudyTable
 from leadline.analysis.unequal import UnequalFit, two_strata, unequal
 from leadline.model import distributions

@@ -18,9 +18,8 @@ from leadline.analysis.hosts import HostsFit
 from leadline.analysis.lenth import LenthFit, LenthLaw
 from leadline.analysis.linear import Fit
 from leadline.analysis.maxt import MaxT, max_t
-from leadline.analysis.scale import Scale, equivalence_p, inside
 from leadline.analysis.sequential import TOO_EARLY, Interim
-from leadline.analysis.table import Floats, Sample, StudyTable
+from leadline.analysis.table import Floats, Sample, Scale, StudyTable, equivalence_p, inside
 from leadline.analysis.unequal import TwoStrataFit, UnequalFit
 from leadline.model import distributions
 from leadline.model.errors import BLAMED

@@ -15,8 +15,7 @@ import numpy as np
 from leadline.analysis.columns import Model, fitted_with_strata
 from leadline.analysis.comparisons import Family
 from leadline.analysis.linear import Fit
-from leadline.analysis.scale import Scale
-from leadline.analysis.table import Floats, Sample, StudyTable
+from leadline.analysis.table import Floats, Sample, Scale, StudyTable
 from leadline.model.result import FIGURES, OTHERS, Covariate
 from leadline.model.units import signed
 

@@ -41,14 +41,12 @@ from leadline.analysis.forks import (
 from leadline.analysis.hosts import HostPart, HostsFit, hosts_fit
 from leadline.analysis.instances import Instances, between_instances
 from leadline.analysis.lenth import LenthFit, lenth_fit
-from leadline.analysis.linear import Fit, detectable
+from leadline.analysis.linear import Fit, Strata, detectable
 from leadline.analysis.mixed import MixedFit
 from leadline.analysis.robust import with_ranks
-from leadline.analysis.scale import Scale, baseline_mean, response_kind, scale_of
 from leadline.analysis.selection import luck, with_selection
 from leadline.analysis.sequential import Interim
-from leadline.analysis.strata import Strata
-from leadline.analysis.table import Floats, Sample, StudyTable, sample_of
+from leadline.analysis.table import Floats, Sample, Scale, StudyTable, baseline_mean, response_kind, sample_of, scale_of
 from leadline.model.plan import Role
 from leadline.model.result import (
     CellMean,

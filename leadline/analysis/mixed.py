@@ -30,8 +30,7 @@ import numpy as np
 import scipy  # loads scipy.optimize at its first use
 from scipy import linalg, special
 
-from leadline.analysis.linear import Fit, fit
-from leadline.analysis.strata import Strata, centred
+from leadline.analysis.linear import Fit, Strata, centred, fit
 from leadline.analysis.table import Floats
 from leadline.model import distributions
 

@@ -20,9 +20,8 @@ from leadline.analysis.columns import Main, Model
 from leadline.analysis.comparisons import Family
 from leadline.analysis.lenth import LenthFit
 from leadline.analysis.linear import Fit
-from leadline.analysis.scale import Scale
 from leadline.analysis.selection import key, places
-from leadline.analysis.table import Floats, Ints, Sample, StudyTable
+from leadline.analysis.table import Floats, Ints, Sample, Scale, StudyTable
 from leadline.model import distributions
 from leadline.model.result import Effect, Interval, ResponseKind, Robust, Verdict
 

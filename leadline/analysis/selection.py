@@ -23,8 +23,7 @@ from leadline.analysis.columns import Model
 from leadline.analysis.comparisons import Family
 from leadline.analysis.linear import Fit
 from leadline.analysis.maxt import max_t
-from leadline.analysis.scale import Scale
-from leadline.analysis.table import Floats, StudyTable
+from leadline.analysis.table import Floats, Scale, StudyTable
 from leadline.model.knob import Level
 from leadline.model.result import Effect, Luck, ResponseAnalysis, StudyAnalysis
 

@@ -19,9 +19,8 @@ import scipy  # loads scipy.optimize at its first use
 
 from leadline.analysis.effects import analyse_response, measured
 from leadline.analysis.failures import failure_rates, failure_warnings, failures_by_class
-from leadline.analysis.scale import MARGIN
 from leadline.analysis.sequential import Interim
-from leadline.analysis.table import StudyTable
+from leadline.analysis.table import MARGIN, StudyTable
 from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Plan, Role
 from leadline.model.result import AtLeast, Effect, Observation, ResponseAnalysis, StudyAnalysis, Verdict

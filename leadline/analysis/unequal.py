@@ -25,9 +25,8 @@ from functools import cached_property
 
 import numpy as np
 
-from leadline.analysis.linear import Fit, fit
+from leadline.analysis.linear import Fit, Stratum, centred, fit
 from leadline.analysis.mixed import MixedFit
-from leadline.analysis.strata import Stratum, centred
 from leadline.analysis.table import Floats, Ints
 
 PLAIN = 0.25  # degrees of freedom lent by the noise of all, for an interval on its own

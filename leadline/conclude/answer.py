@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from leadline.analysis.contrasts import Change
 from leadline.analysis.returns import Returns
-from leadline.analysis.scale import response_kind
 from leadline.analysis.selection import Key, claim_key, claimed
+from leadline.analysis.table import response_kind
 from leadline.conclude.explanation import told_frames, told_waits
 from leadline.conclude.loads import of_loads
 from leadline.conclude.question import (

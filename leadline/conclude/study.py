@@ -10,10 +10,9 @@ from typing import TypeVar
 
 from leadline.analysis.carry import HIDDEN
 from leadline.analysis.returns import FEWEST, Returns, diminishing_returns
-from leadline.analysis.scale import inside, response_kind
 from leadline.analysis.sequential import Interim
 from leadline.analysis.study import analyse, quantile_effects
-from leadline.analysis.table import as_one_factor
+from leadline.analysis.table import as_one_factor, inside, response_kind
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.confirmation import confirmations_of
 from leadline.conclude.disturbance import disturbance_of, width_cost

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.contrasts import Change, contrasts, mean_contrasts
-from leadline.analysis.scale import inside
+from leadline.analysis.table import inside
 from leadline.conclude.answer import SIMULATED, changes
 from leadline.conclude.wording import MOST, listed, noun
 from leadline.model.result import Disturbance, Verdict

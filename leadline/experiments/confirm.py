@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from leadline.analysis.scale import response_kind
+from leadline.analysis.table import response_kind
 from leadline.checks.files.study import StudyFile, study_of
 from leadline.checks.plan import setup_for
 from leadline.conclude.confirmation import raw_level, said

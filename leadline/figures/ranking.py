@@ -25,8 +25,7 @@ import numpy as np
 
 from leadline.analysis.linear import Fit, fit
 from leadline.analysis.maxt import max_t
-from leadline.analysis.scale import Scale
-from leadline.analysis.table import Floats
+from leadline.analysis.table import Floats, Scale
 from leadline.figures.table import ResultTable, SystemFit, chance, listed
 from leadline.model import distributions
 from leadline.model.result import Interval

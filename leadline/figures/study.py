@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from leadline.analysis.scale import response_kind
+from leadline.analysis.table import response_kind
 from leadline.figures.table import Parameter, ResultTable, Run
 from leadline.model.errors import BLAMED, UsageError, did_you_mean
 from leadline.model.knob import ApplyCost

@@ -19,7 +19,7 @@ from leadline.model.knob import Level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 
 KEY = ("design", "rotation", "host")
-FEWEST_BLOCKS = 6  # with fewer the noise between rotations is not estimated (analysis.strata)
+FEWEST_BLOCKS = 6  # with fewer the noise between rotations is not estimated (analysis.linear)
 
 
 def check_host(host: Sequence[Factor], others: Sequence[Factor], design: Design) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
-from leadline.catalogue import load, text
+from leadline.catalogue import default_of, load
 from leadline.checks.files.stack import check_java, is_stack_file, read_stack
 from leadline.checks.files.study import find_study
 from leadline.host.java import find_java
@@ -227,4 +227,4 @@ def _widened(known: Knob, other: Knob) -> Knob:
 def _named(knob: Knob) -> dict[str, str]:
     if knob.default is None and not knob.default_note:
         return dict(knob.names)
-    return {program: f"{name} (default {text.default_of(knob)})" for program, name in knob.names.items()}
+    return {program: f"{name} (default {default_of(knob)})" for program, name in knob.names.items()}

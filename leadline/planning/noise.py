@@ -18,10 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from leadline.analysis.columns import fitted_with_strata
-from leadline.analysis.linear import fit
-from leadline.analysis.scale import response_kind, scale_of
-from leadline.analysis.strata import innermost
-from leadline.analysis.table import Floats, StudyTable, as_one_factor, sample_of
+from leadline.analysis.linear import fit, innermost
+from leadline.analysis.table import Floats, StudyTable, as_one_factor, response_kind, sample_of, scale_of
 from leadline.analysis.within import within
 from leadline.design.order import is_live
 from leadline.layouts import Layout, Words, layout_of

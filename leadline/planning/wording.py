@@ -8,8 +8,7 @@ from leadline.model.bounds import DAY
 from leadline.model.guest import FORKS
 from leadline.model.result import Interval
 from leadline.model.units import format_duration, rounded
-from leadline.planning.forecast import Forecast, Need, Setup
-from leadline.planning.hosts import OverHosts
+from leadline.planning.forecast import Forecast, Need, OverHosts, Setup
 from leadline.planning.layouts import Advice, Compared, advise
 from leadline.planning.noise import Between, Component, Noise, cv_of
 

@@ -9,7 +9,7 @@ from typing import Any
 from leadline.advice import advise
 from leadline.advice.facts import Statements, Threads
 from leadline.advice.findings import written
-from leadline.analysis.explained import Change, Counted, explained
+from leadline.analysis.forks import Change, Counted, explained
 from leadline.layouts import layout_of
 from leadline.model.knob import Knob
 from leadline.model.plan import Role

@@ -44,8 +44,8 @@ from leadline.load.command import OUT, ProgressLog, as_json, as_text, judge, tog
 from leadline.load.driver import CLIENT, find_binary
 from leadline.load.result import read_summary
 from leadline.load.scenario import find_scenario
-from leadline.model.drivers import DriverHost, Drivers, shares
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, did_you_mean, quoted, wanted
+from leadline.model.hosts import DriverHost, Drivers, shares
 from leadline.model.record import LoadSecond
 from leadline.model.yamltext import load_yaml
 

@@ -369,11 +369,11 @@ class Guests:
         for name in dict.fromkeys(self._kernel_name(past.boot) for past in pasts):
             self._kernels[name] = kernel = kernels.provision(name, message)
             self._host.releases[kernel.release] = name
-            machine = self._work / "base.cpio"
-            write_archive(base_system(kernels.busybox(message)) | modules(kernel.modules), machine)
+            system = self._work / "base.cpio"
+            write_archive(base_system(kernels.busybox(message)) | modules(kernel.modules), system)
             self._images[name] = self._work / f"image-{len(self._images)}.cpio"
-            join_archives([machine, stack], self._images[name])
-            machine.unlink()
+            join_archives([system, stack], self._images[name])
+            system.unlink()
         stack.unlink()
         self._check_memory(max(path.stat().st_size for path in self._images.values()))
         if self._study.time == "real":
