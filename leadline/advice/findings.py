@@ -1,6 +1,7 @@
-"""From what rules saw in single trials to findings of a run.
+"""From what rules saw in single trials to findings of a run, with its evidence.
 
-What the parts of a change suggest: of CPU per transaction, or of a response time. They name the knob or the code.
+``why``: what the parts of a change suggest, of CPU per transaction or of a response time. They name the knob or the
+code.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""Rules of the layers: each looks at a trial and may advise.
-
-What a JVM and a kernel suggest.
-
-What a database, a server and the application with its driver suggest.
+"""Rules of the layers, each of which looks at a trial and may advise: of JVM and kernel, then of database, server and
+the application with its driver.
 """
 
 from __future__ import annotations

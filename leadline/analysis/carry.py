@@ -5,13 +5,12 @@ of how it began, and 1 - c of its own level's effect. The coefficient of levels 
 setting, direct and carried together. c is not known: fits at several values are weighed by their likelihood and by a
 prior that holds slow carry-over to be rare, since wash-outs are left out of slots.
 
-How long a slot still feels the one before: the wash-out, estimated from slots laid over each other and tested.
-
-After a change of level the response moves from the old level to the new one. Every second of a slot is compared with
-the slot's own end; the sizes of these gaps, signed by the direction of the change, follow an exponential on average.
-Its time constant is fitted by least squares over all slots that change a level, and the wash-out is the time after
-which less than a tenth of the change is left. Whether anything is left at all in the first second is tested by flipping
-the signs of whole slots (a permutation test: without carry-over the sign of a slot's gap means nothing).
+The wash-out, how long a slot still feels the one before, is estimated from slots laid over each other. After a change
+of level the response moves from the old level to the new one. Every second of a slot is compared with the slot's own
+end; the sizes of these gaps, signed by the direction of the change, follow an exponential on average. Its time constant
+is fitted by least squares over all slots that change a level, and the wash-out is the time after which less than a
+tenth of the change is left. Whether anything is left at all in the first second is tested by flipping the signs of
+whole slots (a permutation test: without carry-over the sign of a slot's gap means nothing).
 """
 
 from __future__ import annotations

@@ -2,16 +2,15 @@
 
 Found by hierarchical division with the energy distance and permutation tests (E-Divisive: Matteson and James 2014, J.
 American Statistical Association 109). Two things are not theirs. Each part is tested by itself, and the tests of one
-level share alpha. And runs near each other may be alike: the statistic is of what each noise of
-the local level (below) leaves independent, the p value the mean over them. The place of each change has a
-95 % credible set: the posterior of one shift of the mean under these noises (Smith 1975).
+level share alpha. And runs near each other may be alike: the statistic is of what each noise of the local level leaves
+independent, the p value the mean over them. The place of each change has a 95 % credible set: the posterior of one
+shift of the mean under these noises (Smith 1975).
 
-Noise of a series as a level that moves with independent noise upon it: one model for soaks and histories.
-
-The level is an autoregression of first order or, where its coefficient is 1, a random walk (the local level model:
-Harvey, Forecasting, Structural Time Series Models and the Kalman Filter, 1989). Nothing is picked: what is said is the
-mixture over a grid of coefficients and shares of independent noise, weighted by the restricted likelihood and a prior
-that is fixed beforehand.
+The noise of a series, of soaks as of histories, is a level that moves with independent noise upon it. The level is an
+autoregression of first order or, where its coefficient is 1, a random walk (the local level model: Harvey, Forecasting,
+Structural Time Series Models and the Kalman Filter, 1989). Nothing is picked: what is said is the mixture over a grid
+of coefficients and shares of independent noise, weighted by the restricted likelihood and a prior that is fixed
+beforehand.
 """
 
 from __future__ import annotations

@@ -5,15 +5,14 @@ of two such columns, each less its mean over the factor's levels with equal weig
 (effects coding). So a level's coefficient is its effect against its baseline level averaged over the other factors'
 levels, with interactions in the model and without. Interactions of three and more factors go into the residual.
 
-Worlds as the blocks of a randomised complete block design: the noise of a comparison of forks.
-
-Inside a world there is no noise. What is left of a difference after its mean over worlds is how it varies from world
-to world, and that is another thing for every setting: one touches nothing, another the whole course of a run. Where
-factors are crossed a level varies with the world in all its treatments together, too. So the noise of a contrast is
-that of its own values in the worlds, which are independent whatever is inside them, and nothing is borrowed from other
-contrasts. In complete worlds that is the paired t test (Scheffe, The Analysis of Variance, 1959, chapter 8: treatments
-x random blocks); where trials are missing, the clustered sandwich with as many degrees of freedom as worlds, less one
-(Bell and McCaffrey 2002, Survey Methodology 28, 169-181).
+Of forks the worlds are the blocks of a randomised complete block design. Inside a world there is no noise. What is left
+of a difference after its mean over worlds is how it varies from world to world, and that is another thing for every
+setting: one touches nothing, another the whole course of a run. Where factors are crossed a level varies with the world
+in all its treatments together, too. So the noise of a contrast is that of its own values in the worlds, which are
+independent whatever is inside them, and nothing is borrowed from other contrasts. In complete worlds that is the paired
+t test (Scheffe, The Analysis of Variance, 1959, chapter 8: treatments x random blocks); where trials are missing, the
+clustered sandwich with as many degrees of freedom as worlds, less one (Bell and McCaffrey 2002, Survey Methodology 28,
+169-181).
 """
 
 from __future__ import annotations

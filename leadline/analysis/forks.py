@@ -1,13 +1,12 @@
 """Forks of one guest: worlds are the blocks of a randomised complete block design, and inside one there is no noise.
 
-Two treatments may give the same figure to the last digit: a level that does so in every world is
-identical to its baseline. Its figures are then the baseline's once more, not figures of their own, and are left out of
-the model, where they would make the noise look smaller than it is.
+Two treatments may give the same figure to the last digit: a level that does so in every world is identical to its
+baseline. Its figures are then the baseline's once more, not figures of their own, and are left out of the model, where
+they would make the noise look smaller than it is.
 
-Where the difference of two forks comes from: counters of processes and kernel under each treatment, by transaction.
-
-Forks of a world share their past, so a counter's difference within a world is the treatment's doing; the interval is
-over worlds (Student's t of the differences).
+``explained`` tells where the difference of two forks comes from: counters of processes and kernel under each treatment,
+by transaction. Forks of a world share their past, so a counter's difference within a world is the treatment's doing;
+the interval is over worlds (Student's t of the differences).
 """
 
 from __future__ import annotations

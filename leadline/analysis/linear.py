@@ -1,6 +1,6 @@
 """Least squares with what inference needs: estimable contrasts, covariance, noise, the smallest effect found.
 
-The error strata of a sample: which figures share a block, a whole plot, a server's life, or follow in time.
+``Strata`` says which figures of a sample share a block, a whole plot or a server instance, or follow in time.
 """
 
 from __future__ import annotations

@@ -6,16 +6,15 @@ split plots give exactly the analysis of variance, with its error rates (Stroup 
 The law of a contrast is the mixture of its t laws over the parameters of the covariance, weighted by the restricted
 likelihood with the innermost variance integrated out, under a flat prior on the logarithms of the ratios of successive
 error variances (``White.log_prior``) and on atanh of the correlation. Where a contrast belongs to one stratum of a
-balanced design this is exactly Student's t of the analysis of variance (Stone and Springer 1965; Box and Tiao,
-Bayesian Inference in Statistical Analysis, 1973, chapters 5 and 6); in between it is the Behrens-Fisher law, which errs
-on the safe side (Robinson 1976). A plug-in of the REML variances with Satterthwaite's degrees does neither: a variance
-that was estimated small comes with degrees estimated large, and both make intervals short in the same studies.
+balanced design this is exactly Student's t of the analysis of variance (Stone and Springer 1965; Box and Tiao, Bayesian
+Inference in Statistical Analysis, 1973, chapters 5 and 6); in between it is the Behrens-Fisher law, which errs on the
+safe side (Robinson 1976). A plug-in of the REML variances with Satterthwaite's degrees does neither: a variance that
+was estimated small comes with degrees estimated large, and both make intervals short in the same studies.
 
-Figures with nested random effects and autocorrelated slots turned into independent ones, in O(n p).
-
-A covariance A A' + theta 1 1' inside a group is A (I + theta z z') A' with z the group's ones after A^-1. The square
-root of the middle factor's inverse changes z's direction only, so each nested stratum costs one pass over the rows,
-and the innermost, AR(1) in time, is a difference of neighbours. No matrix of n x n is ever built.
+``whiten`` turns figures with nested random effects and autocorrelated slots into independent ones, in O(n p). A
+covariance A A' + theta 1 1' inside a group is A (I + theta z z') A' with z the group's ones after A^-1. The square root
+of the middle factor's inverse changes z's direction only, so each nested stratum costs one pass over the rows, and the
+innermost, AR(1) in time, is a difference of neighbours. No matrix of n x n is ever built.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""False discovery rates and shrunken estimates beside each effect, and what the best of many gains by chance.
+"""Many effects at once: adjusted p values and false discovery rates, estimates without the winner's share of luck, what
+the best of many gains by chance, and which changes of a study may be claimed.
 
-Which changes of a study may be claimed: one step-down procedure over all of its responses.
-
-At most 5 of 100 studies without an effect claim one. Effects are one family, interactions a second with a fifth of that
-rate. In a family half of the rate is the first response's, the others share the rest. What is claimed leaves the family
-and its share passes to what remains: a closed test whose local tests are Bonferroni's between responses (Holm,
-Scandinavian Journal of Statistics 6, 1979, 65-70) and the largest |t| within one.
-
-Adjusted p values, and estimates without the winner's share of luck.
+Changes are claimed by one step-down procedure over all responses. At most 5 of 100 studies without an effect claim one.
+Effects are one family, interactions a second with a fifth of that rate. In a family half of the rate is the first
+response's, the others share the rest. What is claimed leaves the family and its share passes to what remains: a closed
+test whose local tests are Bonferroni's between responses (Holm, Scandinavian Journal of Statistics 6, 1979, 65-70) and
+the largest |t| within one.
 """
 
 from __future__ import annotations

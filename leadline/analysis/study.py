@@ -1,11 +1,9 @@
-"""The analysis of a whole study.
+"""The analysis of a whole study: its responses, and what a level does to each quantile of the response time.
 
-What a level does to each quantile of the response time: quantile treatment effects, all of them judged together.
-
-A trial's quantile comes from the histogram of all its requests, a slot's from those of the slot. These figures, one a
-trial or slot, are compared as any response is, so that trials, server instances and neighbouring slots are the units of
-noise, never single requests (Liu et al., "Large-scale online experimentation with quantile metrics", 2019, on what
-goes wrong else). The quantiles share the error rate (Bonferroni).
+Quantile treatment effects are judged together. A trial's quantile comes from the histogram of all its requests, a
+slot's from those of the slot. These figures, one a trial or slot, are compared as any response is, so that trials,
+server instances and neighbouring slots are the units of noise, never single requests (Liu et al., "Large-scale online
+experimentation with quantile metrics", 2019, on what goes wrong else). The quantiles share the error rate (Bonferroni).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Observations as arrays, in the order of the plan.
+"""Observations as arrays, in the order of the plan, and the scale on which a response is compared.
 
-Factors that only ever change together, as one factor.
-
-Scales: ratios for positive responses, differences for shares that may be zero; and equivalence on them.
+Factors that only ever change together are one factor. Scales are ratios for positive responses and differences for
+shares that may be zero; equivalence is judged on them.
 """
 
 from __future__ import annotations

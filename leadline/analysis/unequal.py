@@ -1,20 +1,19 @@
 """Least squares in which every level has a noise of its own: standard errors and degrees of freedom.
 
 Variances of groups of figures by MINQUE from the residuals' sums of squares (Rao 1971), so that blocks which groups
-share do not mix them up. Degrees of freedom by Satterthwaite's match of two moments: for two groups without blocks
-it is Welch's test, and for two levels in complete blocks the paired t test. A group of three figures says little
-about its own noise. So each variance is drawn towards that of all by a fixed weight, as if ``PLAIN`` or ``FAMILY``
-more degrees of freedom had that of all (Smyth 2004): chosen by simulation, so that error rates hold for noises that
-differ by up to five times (docs/concepts/statistics.md). Nothing is chosen by a look at the data.
+share do not mix them up. Degrees of freedom by Satterthwaite's match of two moments: for two groups without blocks it
+is Welch's test, and for two levels in complete blocks the paired t test. A group of three figures says little about its
+own noise. So each variance is drawn towards that of all by a fixed weight, as if ``PLAIN`` or ``FAMILY`` more degrees
+of freedom had that of all (Smyth 2004): chosen by simulation, so that error rates hold for noises that differ by up to
+five times (docs/concepts/statistics.md). Nothing is chosen by a look at the data.
 
-Two strata, each analysed on its own, with a noise of its own for every level: whole plots, random blocks.
-
-What changes inside groups is compared with the groups swept out, what changes only between groups by the groups' means.
-In complete groups these are the two analyses of variance of a split plot (Scheffe, The Analysis of Variance, 1959,
-chapter 5), here with Welch's standard errors (``unequal``) in both. A contrast
-of both, such as a level of the groups averaged over levels that they hold unequally often, is a weighted mean of each
-group, judged like a mean; where some group has a part in it inside only, the two variances are added. A mixed model has
-one noise for all levels, so its intervals fail where one level has more than the others.
+Of two strata (whole plots, random blocks) each is analysed on its own, with a noise of its own for every level. What
+changes inside groups is compared with the groups swept out, what changes only between groups by the groups' means. In
+complete groups these are the two analyses of variance of a split plot (Scheffe, The Analysis of Variance, 1959, chapter
+5), here with Welch's standard errors in both. A contrast of both, such as a level of the groups averaged over levels
+that they hold unequally often, is a weighted mean of each group, judged like a mean; where some group has a part in it
+inside only, the two variances are added. A mixed model has one noise for all levels, so its intervals fail where one
+level has more than the others.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
-"""The parameters of a queueing model from what a study measured.
+"""The parameters of a queueing model from what a study of load measured: a point of the network for each good trial.
 
 CPU demands come from the utilisation law (CPU time of a process by its transactions), regressed over all trials so that
 what a process uses without load is no demand. Think time is that of Little's law. What is left, a delay without
 queueing and, where the data ask for it, a resource that is no CPU (a lock, a disk, a pool that is no factor), is chosen
 so that throughput and response times of all cells are met best.
-
-What a study of load measured, as points of a queueing network: one for each good trial.
 """
 
 from __future__ import annotations

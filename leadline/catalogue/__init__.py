@@ -7,7 +7,7 @@ host, ``directory`` below which a knob's file lies. Every other table is a knob,
 ``leadline.model.knob.Share``. ``how`` is the server's own: a ``leadline.stack.servers.knobs.Way``. A file is read when
 its knobs are first asked for.
 
-A knob in words, as ``leadline knobs`` and the reference pages have it.
+``default_of``, ``range_of`` and the others put a knob in words, as ``leadline knobs`` and the reference pages have it.
 """
 
 from __future__ import annotations

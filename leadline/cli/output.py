@@ -1,6 +1,5 @@
-"""Printing for people and for machines.
-
-The live view of a run: a few updating lines in a terminal, plain lines elsewhere.
+"""Printing for people and for machines, and the live view of a run: a few updating lines in a terminal, plain lines
+elsewhere.
 """
 
 from __future__ import annotations

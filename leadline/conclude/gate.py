@@ -1,8 +1,7 @@
 """What a gate says of a change: a verdict over all its conditions, and how often such a gate errs.
 
-Programs compared by exact counts: their change in each of several layouts of memory and hash seeds.
-
-Nothing here is chance but the layout. The interval of a change is from its least to its most over all layouts.
+Programs may be compared by exact counts: their change in each of several layouts of memory and hash seeds. Nothing
+there is chance but the layout. The interval of a change is from its least to its most over all layouts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""From levels to numbers and back: coded matrices, model matrices, names of effects.
-
-Hadamard and conference matrices, by the finite fields of Paley's constructions.
+"""From levels to numbers and back: coded matrices, model matrices, names of effects; and Hadamard and conference
+matrices, by the finite fields of Paley's constructions.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """Regular fractions 2^(k-p) of the full factorial: few runs, a known alias structure, least aberration.
 
-Which regular two-level fractions are the best: word-length patterns and the search for minimum aberration.
-
-A fraction of 2**q runs is a set of columns, integers from 1 to 2**q - 1; column c has the sign (-1)**popcount(r & c) in
-run r, and the product of columns is their exclusive or. Minimum aberration (A. Fries and W. G. Hunter, 1980,
-Technometrics 22, 601-608): the fewest words of length 3, then of length 4, and so on. The search minimises the power
-moments of the runs' sums of signs, which order fractions the same way (H. Xu, 2003, Statistica Sinica 13, 691-708), in
-whole numbers, so that every machine finds the same.
+The best fractions have minimum aberration of their word-length patterns. A fraction of 2**q runs is a set of columns,
+integers from 1 to 2**q - 1; column c has the sign (-1)**popcount(r & c) in run r, and the product of columns is their
+exclusive or. Minimum aberration (A. Fries and W. G. Hunter, 1980, Technometrics 22, 601-608): the fewest words of
+length 3, then of length 4, and so on. The search minimises the power moments of the runs' sums of signs, which order
+fractions the same way (H. Xu, 2003, Statistica Sinica 13, 691-708), in whole numbers, so that every machine finds the
+same.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Order of the trials: random inside blocks, balanced by position or by predecessor, sentinels against drift.
 
-Randomness of plans: SHA-256 of the seed and a purpose, so a seed gives the same plan on every version of Python.
+Randomness comes from SHA-256 of the seed and a purpose, so a seed gives the same plan on every version of Python.
 
-Split plots: factors that are dear to change keep their levels for a whole plot of trials.
-
-Whole plots are ordered at random inside a block, the dearest factors outermost, and trials at random inside a plot.
-Dear factors are then compared between plots, all others inside them (B. Jones and C. J. Nachtsheim, 2009, J. Quality
-Technology 41, 340-361).
+In split plots hard-to-change factors keep their levels for a whole plot of trials. Whole plots are ordered at random
+inside a block, the hardest to change outermost, and trials at random inside a plot. Such factors are then compared
+between plots, all others inside them (B. Jones and C. J. Nachtsheim, 2009, J. Quality Technology 41, 340-361).
 """
 
 from __future__ import annotations

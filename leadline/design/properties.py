@@ -1,6 +1,5 @@
-"""What a plan can tell: effects that can be estimated, what they are mixed with, how exactly, at what cost.
-
-Properties of a design as sentences.
+"""What a plan can tell: effects that can be estimated, what they are mixed with, how exactly, at what cost; and
+the same as sentences.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Slots hold the runs of the design's kind over the live factors, trials the runs of the same kind over the others. Both
 hold the baseline, and each run once: blocks of slots and replicates of trials repeat them.
 
-Orders of slots, balanced for carry-over: who follows whom is as even as possible, and so is who comes first.
+Orders of slots are balanced for carry-over: who follows whom is as even as possible, and so is who comes first.
 """
 
 from __future__ import annotations

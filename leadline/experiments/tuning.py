@@ -1,8 +1,7 @@
 """Runs a tuning: its file, each comparison as an ordinary study, the record that joins them.
 
-A comparison of a tuning as a study file, and back; what it says of its stack and knobs, checked beforehand.
-
-Runs a tuning: each comparison is an ordinary study, run or gone on with, until nothing is left to measure.
+A comparison is a study file, checked beforehand for what it says of its stack and knobs. It is run or gone on with,
+until nothing is left to measure.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Results of others, as rows: one run (or mean) a row, or one system's best gain and worst loss a row.
 
-Results that other tools wrote: a run a row, with the responses that the file says. Text in, rows out.
+Of results that other tools wrote: a run a row, with the responses that the file says. Text in, rows out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""A table of results, systems x settings x repeats, of a study or from somebody else, and the fit of each system.
-
-How the sentences of the figures write numbers and lists.
+"""A table of results, systems x settings x repeats, of a study or from somebody else, and the fit of each system;
+and how the sentences of the figures write numbers and lists.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""What is live: the heap after collections of the old generation, and the working set.
-
-Whether the live set grows without end: a trend with an interval on the heap after old collections.
+"""What is live: the heap after collections of the old generation, and the working set; and whether the live set grows
+without end, by a trend with an interval on the heap after old collections.
 """
 
 from __future__ import annotations

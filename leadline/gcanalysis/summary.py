@@ -1,7 +1,4 @@
-"""Figures of a GC log, over all of it or a window.
-
-Bytes a second: allocated by the application, promoted to the old generation.
-"""
+"""Figures of a GC log, over all of it or a window; bytes a second allocated and promoted among them."""
 
 from __future__ import annotations
 

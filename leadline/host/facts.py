@@ -1,11 +1,8 @@
 """What a reader needs to know of a host to repeat a study. Reads only.
 
-What is known of hardware virtualisation here. Its device may be there and no guest boot with it: a test boot tells,
-and what it told is kept in the cache until the machine's next start.
-
-Where this host has Apache httpd, if it has.
-
-How many connections may wait at a listening socket, as the kernel has it: sock_diag(7).
+Of hardware virtualisation: its device may be there and no guest boot with it. A test boot tells, and what it told is
+kept in the cache until the machine's next start. Of a listening socket: how many connections may wait, as the kernel
+has it (sock_diag(7)).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Java homes on this host.
-
-JVMs on this host: where a JDK is, and loading the agent into a running one by attach.
-"""
+"""Java on this host: its homes, where a JDK is, and loading the agent into a running JVM by attach."""
 
 from __future__ import annotations
 

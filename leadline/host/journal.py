@@ -2,8 +2,6 @@
 
 One JSON object a line: an entry, ``{"update": id, ...}`` for what became known later, ``{"done": id}``. A torn last
 line (crash or full disk in the middle of a write) belongs to a change that was never made, and is passed over.
-
-Which files the undo journals of this host still need.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Where leadline keeps what outlives a command, and the lock that lets one process at a time change it.
+"""Where leadline keeps what outlives a command, and the lock that lets one process at a time change it. Standard
+library only.
 
-Temporary directories of this process, which a kill does not leave for good. Standard library only.
-
-A directory is locked (flock(2)) for as long as its process lives; the kernel lets go of it at any death. ``sweep``
-removes those of the same user that nobody holds: a new directory, ``restore`` and the watchdog call it.
+A kill does not leave temporary directories of a process for good. Such a directory is locked (flock(2)) for as long as
+its process lives; the kernel lets go of it at any death. ``sweep`` removes those of the same user that nobody holds: a
+new directory, ``restore`` and the watchdog call it.
 """
 
 from __future__ import annotations

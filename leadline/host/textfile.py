@@ -1,6 +1,7 @@
-"""Text files that a user names: regular ones of a bounded size in UTF-8, whatever else the name stands for.
+"""Files of a user: text that the user names, and what nobody else may read.
 
-What nobody else may read: private directories and files, and secrets, of which output shows asterisks.
+Text files are regular ones of a bounded size in UTF-8, whatever else the name stands for. Private are directories,
+files, and secrets, of which output shows asterisks.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
 """How each kind of change is put back and verified. Standard library only: the watchdog loads it.
 
-How a RAM disk, a file system in a file, or an overlay is undone. Standard library only: the watchdog loads it.
-
-Its directory holds two: on ``store`` it is mounted; ``memory`` has a loop device's file, for a RAM disk on a tmpfs, or
-the layers of an overlay.
+A RAM disk, a file system in a file, or an overlay has a directory of its own, which holds two: on ``store`` it is
+mounted; ``memory`` has a loop device's file, for a RAM disk on a tmpfs, or the layers of an overlay.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""``leadline load``: the driver alone, in the foreground.
-
-Progress lines of drivers: of one as it writes them, of several as one.
+"""``leadline load``: the driver alone, in the foreground; and progress lines, of one driver as it writes them, of
+several as one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A recording of what a browser does: a proxy on the loopback in front of one server, whose exchanges are kept as
 entries of an HTTP archive (HAR 1.2).
 
-A converted scenario tried at once against a server: what its requests send is partly guessed.
+A converted scenario is tried at once against a server, as what its requests send is partly guessed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What leadline-load wrote second by second: rows, and outcomes of what was due in any window of whole seconds.
 
-What the limits of a scenario say of a window of its load: how far each is used, and what ended within them.
+``within_limits``: what the limits of a scenario say of such a window, how far each is used, and what ended within them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Errors that people see, and the failure classes of a trial.
-
-Whose fault a failure is: from evidence to a class of failure, by one table that every path asks.
+"""Errors that people see, and the failure classes of a trial: from evidence to class by one table that every path asks.
 """
 
 from __future__ import annotations

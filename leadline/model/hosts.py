@@ -1,8 +1,5 @@
-"""How a study names a host that is reached over SSH.
-
-Where files of a program, a server or a database may lie, and what has to be said of a place.
-
-The hosts that bear a load together.
+"""How a study names hosts that are reached over SSH and those that bear a load together; where files of a program, a
+server or a database may lie, and what has to be said of such a place.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Results: what a trial yielded and what an analysis concludes. Percentages are of the baseline.
 
-What else a machine did under a load, and which trials that disturbed: one rule for conclusion, report and advice.
+What else a machine did under a load has one rule for which trials it disturbed, for conclusion, report and advice.
 """
 
 from __future__ import annotations

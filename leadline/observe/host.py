@@ -1,8 +1,7 @@
 """Observer "host": the kernel's own counters, copied verbatim once an interval, decoded after the trial.
 
-Text of files under /proc as values. Pure; see proc(5) and the kernel's ``Documentation/admin-guide/iostats.rst``.
-
-Every function gives what it can: a line it does not understand is left out, an empty text gives nothing.
+Text of files under /proc becomes values: see proc(5) and the kernel's ``Documentation/admin-guide/iostats.rst``. Every
+such function gives what it can: a line it does not understand is left out, an empty text gives nothing.
 """
 
 from __future__ import annotations

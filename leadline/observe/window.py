@@ -1,9 +1,8 @@
 """What the series say about a window of time, for a trial's responses. Times are unix seconds.
 
-What the machine did beside a study, from the series of a trial. Times are unix seconds.
-
-The CPU of other programs is what user and kernel code used on all CPUs, less the study's processes and kernel threads.
-Interrupts and kernel threads work for whoever asked (loopback, reclaim, writing back), so they are nobody else's.
+What the machine did beside a study: the CPU of other programs is what user and kernel code used on all CPUs, less the
+study's processes and kernel threads. Interrupts and kernel threads work for whoever asked (loopback, reclaim, writing
+back), so they are nobody else's.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Every knob of this host and of the programs, or those of one server or database.
-
-A stack without a study: up, left running, down.
+"""Every knob of this host and of the programs, or those of one server or database; and a stack
+without a study: up, left running, down.
 """
 
 from __future__ import annotations

@@ -1,8 +1,5 @@
-"""Testbeds, where studies are planned and run: this host, or another place of this room.
-
-A program timed as a whole process, as the system of a study's trials.
-
-The place that a study names: where it is planned and run.
+"""Testbeds, where studies are planned and run: this host, or another place of this room that a study
+names. Among them a program that is timed as a whole process, as the system of a study's trials.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ anything; one does; two do; many do a little each (of ordered levels: gradually)
 normal-inverse-gamma conjugates is exact (e.g. Bishop 2006, 3.3 and 2.3.6), block means and the variance are integrated
 out under flat priors, the size of the effects over scales of 2 to 32 standard deviations of a trial.
 
-Which block of trials a bisection needs next, and what one is expected to take.
+``next_block``: which block of trials a bisection needs next; and what one is expected to take.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Interim analyses as levels: how strictly each look judges, so that all together keep the error rate.
+"""Group sequential boundaries of interim analyses, as levels: how strictly each look judges, so that all together keep
+the error rate.
 
 A boundary is that of the family's largest statistic under known noise. Its bound at a look is a level, at which the
 study's own analysis judges (``leadline.analysis.sequential``), with noise by level, correlated slots, or whatever model
 the data have. Intervals are then repeated confidence intervals, which do not depend on the rule that ended the study
 (Jennison and Turnbull 1989). Adjusted p values are the levels at which they reach zero.
-
-Group sequential boundaries for a family of estimates under known noise.
 
 The law of the largest statistic at every look jointly, with the exact dependence of estimates from look to look, by a
 scrambled Sobol sequence of fixed seed; the first look, where the tail is far out, is integrated on its own

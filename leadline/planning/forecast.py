@@ -1,6 +1,6 @@
 """What a plan will find at a given noise, what would halve that, and what an effect needs.
 
-What a plan finds where its blocks run on several hosts, between which effects differ.
+Also where its blocks run on several hosts, between which effects differ.
 """
 
 from __future__ import annotations

@@ -4,10 +4,9 @@ A figure's noise has three components (variances of logarithms): of its seconds;
 the machine's minutes, which instances side by side share and slots of one instance do not see. How long an instance is
 measured follows Kalibera and Jones (``optimal_counts``), where factors differ between instances.
 
-Where to repeat: seconds, trials (server starts) or blocks?
-
-Kalibera and Jones, Rigorous Benchmarking in Reasonable Time (2013): from the variances T_i^2 at each level of
-repetition the counts r_i that reach a given precision at the least cost. Level 1 is the innermost.
+Where to repeat (seconds, trials, that is server starts, or blocks): Kalibera and Jones, Rigorous Benchmarking in
+Reasonable Time (2013): from the variances T_i^2 at each level of repetition the counts r_i that reach a given precision
+at the least cost. Level 1 is the innermost.
 """
 
 from __future__ import annotations

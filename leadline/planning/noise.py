@@ -1,12 +1,10 @@
-"""The noise a study will meet: measured in earlier trials, or assumed.
+"""The noise a study will meet: measured in earlier trials, or assumed; also where some factors change between trials
+and others in slots inside them.
 
-Forecast of factors that change between trials while others change in slots inside them.
-
-Variance components of earlier trials, each with an interval: seconds, trials, blocks.
-
-Blocks and trials by Henderson's method III (1953): the reduction of the sum of squares by blocks beyond the treatments,
-and the residual. Interval of the block component: the modified large sample method, Burdick and Graybill, Confidence
-Intervals on Variance Components (1992), section 3.3. All variances are of logarithms, that is, relative.
+Variance components of earlier trials (seconds, trials, blocks) have an interval each. Blocks and trials by Henderson's
+method III (1953): the reduction of the sum of squares by blocks beyond the treatments, and the residual. Interval of
+the block component: the modified large sample method, Burdick and Graybill, Confidence Intervals on Variance Components
+(1992), section 3.3. All variances are of logarithms, that is, relative.
 """
 
 from __future__ import annotations

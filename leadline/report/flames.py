@@ -1,7 +1,7 @@
 """Differential flame graphs of a study, the layers' shares of CPU per transaction under each setting, and the parts of
 its response times.
 
-Effects of frames in words: one sentence, a table, Markdown, JSON, and stacks of the difference.
+And effects of frames in words: one sentence, a table, Markdown, JSON, and stacks of the difference.
 """
 
 from __future__ import annotations

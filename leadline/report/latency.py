@@ -3,9 +3,8 @@
 Percentiles of several trials are read from the merged histogram; they are never averages of percentiles. Without a
 histogram log the median trial's own percentiles stand in, and the page says so.
 
-Latency histograms of trials: HdrHistogram interval logs (format 1.3), merged and never averaged.
-
-Format and bucket layout: G. Tene, HdrHistogram, hdrhistogram.github.io/HdrHistogram.
+Histograms of trials are HdrHistogram interval logs (format 1.3). Format and bucket layout: G. Tene, HdrHistogram,
+hdrhistogram.github.io/HdrHistogram.
 """
 
 from __future__ import annotations

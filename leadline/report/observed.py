@@ -1,6 +1,5 @@
-"""From a trial's files to the facts that advice is given on.
-
-What each layer did in the steady state of a trial: figures for the table and sentences for the panels.
+"""What each layer did in the steady state of a trial: facts that advice is given on, figures for the table, sentences
+for the panels.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 ``leadline.report.ci`` writes it as Markdown, JUnit XML and JSON.
 
-The strip at the top: may the figures be believed?
+``health`` is the strip at the top of the page: may the figures be believed?
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A web server alone with a site of files: study C without an application and without a database.
 
-What serves the site: a web server, or a Java server that has it as an archive. Which one is a level of a knob.
-
-The site that web servers serve: a trivial page, files of heavy-tailed sizes, pages that embed some of them.
+A web server serves it, or a Java server that has it as an archive; which one is a level of a knob. The site has a
+trivial page, files of heavy-tailed sizes, and pages that embed some of them.
 
 Sizes are those of SURGE: P. Barford, M. Crovella, "Generating Representative Web Workloads for Network and Server
 Performance Evaluation", SIGMETRICS 1998. The body of the distribution is lognormal, its tail Pareto; here the tail is

@@ -3,7 +3,7 @@
 Each place belongs to a service's directory and one use of it; the host's journal knows it, so that it goes even if
 nobody calls ``remove``.
 
-The places of a server's installation and of its temporary files; what a running server tells of them.
+Of a server: the places of its installation and of its temporary files, and what a running one tells of them.
 """
 
 from __future__ import annotations

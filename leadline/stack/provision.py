@@ -2,9 +2,8 @@
 
 The ordinary client of each registry (Maven, pip) does the download, so the user's settings, mirrors and proxies hold.
 
-Maven, which fetches distributions and builds the Java programs of a checkout.
-
-JDBC drivers: from here a server takes driver jar, class names and URL for its pool.
+Maven also builds the Java programs of a checkout. Of a JDBC driver a server takes jar, class names and URL for its pool
+from here.
 """
 
 from __future__ import annotations

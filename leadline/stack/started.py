@@ -1,7 +1,7 @@
 """What every program of the stack is between its start and its stop: a context, a process, a log; live changes; how
 it is stopped and how it ended, what a log says, digests of directories.
 
-A server that runs already, at a URL, in the place of a stack: nothing of it is started, set, asked or stopped.
+A server that runs already, at a URL, may be in the place of a stack: nothing of it is started, set, asked or stopped.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 plan; ``trials/POSITION/attempt-N`` their files. ``manifest.json`` has the digest of every file, of ``rows.json`` too. A
 bundle is made beside its name and renamed once it is whole.
 
-Bundles taken into a lab: files first, then all rows in one transaction. Taking one in again changes nothing.
+It is taken into a lab files first, then all rows in one transaction. Taking one in again changes nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The database of a lab: SQLite (WAL) in its directory or PostgreSQL, brought up to date, changed in transactions.
 
-The PostgreSQL database of a lab: its connections, its locks, and what its errors mean.
+Of PostgreSQL: its connections, its locks, and what its errors mean.
 """
 
 from __future__ import annotations

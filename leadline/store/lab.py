@@ -1,10 +1,8 @@
 """The lab's store: studies, trials and everything they left; rows in the lab's database, files in its directory.
 A lab is made, or checked: its database and the place of its files are tried before its ``lab.yaml`` names them.
 
-A trial is a row from the moment it is planned, and a step is committed before it is acted on, so that a crash
-at any point leaves what was known until then.
-
-What an attempt of a trial leaves in the lab: rows, and its directory; a step is committed before it is acted on.
+A trial is a row from the moment it is planned, and each attempt leaves rows and a directory. A step is committed
+before it is acted on, so that a crash at any point leaves what was known until then.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """From a trial's files to its responses: the warm-up cut first, then the window that is left.
 
-The warm-up before a load: cycles of load and pause, ended by a rule fixed before the study.
-
-The rule looks at warm-up cycles only, the same way at every trial, and all instances of a rotation end theirs together:
-none of the seconds that are measured takes part in it.
+The warm-up before a load is cycles of load and pause, ended by a rule fixed before the study. The rule looks at warm-up
+cycles only, the same way at every trial, and all instances of a rotation end theirs together: none of the seconds that
+are measured takes part in it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""What a run tells while it runs, in a file of the lab that other programs read, and the way to ask it to stop.
+"""What a run tells whoever watches it, also in a file of the lab that other programs read, and the way to ask it to
+stop.
 
-``LAB/.live/study-N.jsonl`` has one event a line. It begins anew once it is long, so it holds the trial at hand and
-the end of those before. A file ``study-N.stop`` beside it ends the run in order, as Ctrl-C does.
-
-What a running study tells whoever watches it.
+``LAB/.live/study-N.jsonl`` has one event a line. It begins anew once it is long, so it holds the trial at hand and the
+end of those before. A file ``study-N.stop`` beside it ends the run in order, as Ctrl-C does.
 """
 
 from __future__ import annotations

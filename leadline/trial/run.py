@@ -1,7 +1,6 @@
 """Runs a study: plan or resume, every trial with its retries, and the host put back at the end.
 
-A block of a rotation: instances prepared one after the other, loaded in turns, finished one after the other.
-
+The instances of a block of a rotation are prepared one after the other, loaded in turns, finished one after the other.
 An instance that fails fails its own trial; the others go on, and its turns stay empty. A block of which an instance
 failed as infrastructure is run again as a whole, and so is one that was cut off: its trials share their time.
 """

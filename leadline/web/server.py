@@ -1,6 +1,6 @@
 """The server of the live page: loopback only, nothing without the token, changes by a POST of its own page only.
 
-What the page shows, as JSON types, from the lab's files. Everything is read anew; what is costly is kept.
+What the page shows is read anew from the lab's files, as JSON types; what is costly is kept.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""``run`` and ``quickstart``.
-
-Running a study, a tuning or a search from the command line, or printing what it would be, to its printed end.
+"""``run`` and ``quickstart``; and running a study, a tuning or a search for other commands, or printing what it would
+be, to its printed end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""``ui``, and ``demo``: a small lab of real runs that comes with the package, to look at before anything is run; and ``mcp``."""
+"""``ui``; ``demo``: a small lab of real runs that comes with the package, to look at before anything is run; ``mcp``.
+"""
 
 from __future__ import annotations
 

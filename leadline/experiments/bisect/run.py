@@ -1,6 +1,6 @@
 """The question of a bisection, its probes one after the other, and what it would take.
 
-What lies between two ends: ordered levels of one factor, or the settings in which two hosts differ.
+Between two ends lie ordered levels of one factor, or the settings in which two hosts differ.
 """
 
 from __future__ import annotations

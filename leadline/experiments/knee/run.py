@@ -1,6 +1,5 @@
-"""The question of a search for the largest load, its probes, and what it would take.
-
-What a search for the largest load says, as sentences and as JSON.
+"""The question of a search for the largest load, its probes, what it would take, and what it
+says, as sentences and as JSON.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The record of a soak: one file of intervals, bounded at any length, written whole at every checkpoint.
+"""The record of a soak, and its alarms as they happen.
 
-A line of JSON for its head, then one for each interval. What is older than ``FINE`` is merged by the hour: counts are
-summed, histograms added, gauges joined by time.
+The record is one file of intervals, bounded at any length, written whole at every checkpoint: a line of JSON for its
+head, then one for each interval. What is older than ``FINE`` is merged by the hour: counts are summed, histograms
+added, gauges joined by time.
 
-Alarms of a soak as they happen: a command of the user's, a request to an address that the user named.
-
-What fires: ``degrading`` (two interim verdicts one after the other: a series degrades, once for each), ``errors`` (more
-transactions failed between two checkpoints than the limit allows, once until it is kept again), ``disk`` (the lab's
-disk is nearly full, once), ``ended`` (the end, with the verdict). The load does not wait for them.
+An alarm is a command of the user's, or a request to an address that the user named. What fires: ``degrading`` (two
+interim verdicts one after the other: a series degrades, once for each), ``errors`` (more transactions failed between
+two checkpoints than the limit allows, once until it is kept again), ``disk`` (the lab's disk is nearly full, once),
+``ended`` (the end, with the verdict). The load does not wait for them.
 """
 
 from __future__ import annotations

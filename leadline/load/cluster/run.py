@@ -1,6 +1,6 @@
 """One run of several drivers in step: all ready, one start, all followed, results merged, nothing left behind.
 
-``leadline load --drivers``: several drivers without a lab.
+In a trial, or without a lab for ``leadline load --drivers``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """OpenAPI descriptions (2.0, 3.0, 3.1) as a first scenario.
 
-Texts that match a regular expression, as templates that draw digits anew each time.
+Texts that must match a regular expression become templates that draw digits anew each time.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """GC logs on disk: which files make one log, whatever format it is.
 
-The compiled reader of GC logs (``driver/gclog``): bytes in, events out.
+The compiled reader (``driver/gclog``) makes events of their bytes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What ``leadline gc`` says of logs: for people, for machines, and as events.
-
-The figures of GC logs as plain text for people.
-"""
+"""What ``leadline gc`` says of logs: as plain text for people, for machines, and as events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes a guest, and QEMU's command line for it.
+"""What makes a guest: QEMU's command line for it, and its initial file system.
 
 Virtual time is ``-icount shift=1,sleep=off`` with a seed and the machine's own clock: two nanoseconds an instruction,
 nothing of the host's time (QEMU's docs/devel/tcg-icount.rst). QEMU records, for then its main thread waits while the
@@ -9,11 +9,10 @@ The guest gets its job over fw_cfg, which QEMU reads again from another file whe
 over a virtio port without an event descriptor (``ioeventfd=off``), as everything that a thread of the host's would do
 later is another time in every run. There is no HPET: its saved counter would be one more clock to put back.
 
-A guest's initial file system: a cpio archive in the format newc, the same bytes for the same content.
-
-The kernel unpacks archives one after the other from one file, so that a large part (a stack) is written once and shared
-by kernels. It holds the program with which a guest pauses itself, the same instruction in every run.
-Source: Linux, Documentation/driver-api/early-userspace/buffer-format.rst.
+The initial file system is a cpio archive in the format newc, the same bytes for the same content. The kernel unpacks
+archives one after the other from one file, so that a large part (a stack) is written once and shared by kernels. It
+holds the program with which a guest pauses itself, the same instruction in every run. Source: Linux,
+Documentation/driver-api/early-userspace/buffer-format.rst.
 """
 
 from __future__ import annotations

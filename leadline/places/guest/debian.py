@@ -1,11 +1,9 @@
-"""Packages of Debian, listed and fetched by this machine's apt-get with a configuration of leadline's own.
+"""Packages of Debian, listed and fetched by this machine's apt-get with a configuration of leadline's own; directories
+that are made of them once and verified by their digest at each use; and how a packaged kernel was built: the
+differences between kernels that change how a Java service runs.
 
 Nothing is installed and root is not needed. Mirror, proxy and keys are the machine's: its own sources name the mirror,
 from which the other suites are derived, and Debian's keyring signs for them (apt-secure(8)).
-
-Directories that are made once and verified by their digest each time they are used.
-
-How a kernel was built, and the differences between kernels that change how a Java service runs.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A guest that is to be saved has its memory in a file. The save is that file and 
 ``x-ignore-shared``, no memory in it, in an image of its own. Forks map the memory privately: none copies it, all share
 it. A boot repeated with its seed saves the same bytes, which is shown for one CPU: while one pauses, others may go on.
 
-What a guest sends: facts, files, its failure; and what its console tells of its kernel.
+``Sent`` has what a guest sends: facts, files, its failure; and what its console tells of its kernel.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""From the levels of the knobs to the noise-free responses of the simulated server.
-
-The truth of a simulated system: what a truth file says, as values.
+"""The truth of a simulated system, as a truth file says it, and from the levels of its knobs to the noise-free
+responses.
 """
 
 from __future__ import annotations

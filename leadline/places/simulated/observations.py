@@ -1,6 +1,6 @@
 """Observations of a plan straight from the model: no store, no files, no steady-state verdicts.
 
-How often the analysis of simulated studies is right: coverage, family-wise error, power.
+``rates``: how often the analysis of simulated studies is right: coverage, family-wise error, power.
 """
 
 from __future__ import annotations

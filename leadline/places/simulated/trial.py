@@ -1,6 +1,5 @@
 """One simulated trial: per-second series under a schedule of levels, with every trouble the truth has switched on.
-
-Time on a simulated host: its clock, where a trial's time goes, and another program that takes some of it.
+And time on a simulated host: its clock, where a trial's time goes, and another program that takes some of it.
 """
 
 from __future__ import annotations

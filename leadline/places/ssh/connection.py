@@ -1,6 +1,6 @@
 """OpenSSH's client to one host: a shared connection, files sent and fetched over it, and the agent's channel.
 
-What is sent to another host so that leadline's agent runs there: the package, and the libraries it imports.
+The package, and the libraries it imports, are sent to another host so that leadline's agent runs there.
 """
 
 from __future__ import annotations

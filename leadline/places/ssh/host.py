@@ -1,9 +1,8 @@
 """A host over SSH as the life of a trial sees it: everything is asked of leadline's agent there.
 
-Another kernel on a host over SSH: chosen for the next boot only, so that a hang comes back to the usual one.
-
-Of GRUB: ``grub-reboot`` writes ``next_entry``, which the menu clears when it has read it. A menu that does not ask for
-it would ignore the choice, and is refused.
+Another kernel is chosen for the next boot only, so that a hang comes back to the usual one. Of GRUB: ``grub-reboot``
+writes ``next_entry``, which the menu clears when it has read it. A menu that does not ask for it would ignore the
+choice, and is refused.
 """
 
 from __future__ import annotations

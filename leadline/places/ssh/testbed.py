@@ -1,6 +1,6 @@
 """Hosts over SSH as a testbed: studies with the plan, store and life cycle of all others, their services over there.
 
-A stack on far hosts: what ``leadline.stack.assembly.Stack`` does, done by the agents there.
+``FarStack`` does what ``leadline.stack.assembly.Stack`` does, by the agents there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The guests of one study: its stack captured, images made, worlds booted, warmed and saved, forks run.
 
-Worlds: guests that are booted and warmed once, saved, and forked for every treatment; several at the same time.
+A world is a guest that is booted and warmed once, saved, and forked for every treatment; several at the same time.
 """
 
 from __future__ import annotations

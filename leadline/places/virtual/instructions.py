@@ -1,10 +1,9 @@
-"""What the load of a fork executed: system calls by kind, instructions by symbol of the kernel, by method and by file.
+"""What a fork did: figures of its processes and of its kernel, before the load and after it; and what the load
+executed: system calls by kind, instructions by symbol of the kernel, by method and by file.
 
 QEMU counts blocks of code (``leadline.places.guest.boot``). The kernel tells its symbols before the services start,
 after the load the processes what they map and JVMs what they compiled. Blocks count from the last of the figures before
 the load to the first of those after it: ``MARKS`` are the kernel's functions that begin and end them.
-
-What a fork did: figures of its processes and of its kernel, before the load and after it.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 They use the functions that every guest has (``leadline/guest/job.sh``): ``save``, ``put``, ``say``, ``fail``,
 ``finish``. Everything they wait for is waited for in the guest's own time.
 
-What a stack starts, recorded on this host: its processes with their files as they were at the start of each.
-
-The stack runs here once, as in a trial, so every level is rendered, started and read back by the code of all studies.
+What a stack starts is recorded on this host: its processes with their files as they were at the start of each. The
+stack runs here once, as in a trial, so every level is rendered, started and read back by the code of all studies.
 A guest then starts the same processes on the same files at the same paths.
 """
 

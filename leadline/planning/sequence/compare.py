@@ -1,6 +1,5 @@
-"""The end of a tuning: untuned against tuned from fresh trials; the steps of a mode as factors of one design.
-
-Where a tuning stands, from what has been measured.
+"""Where a tuning stands, from what has been measured; and its end: untuned against tuned from fresh trials, and the
+steps of a mode as factors of one design.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Study A's figures as tables: one for each figure, rows of plain values with a head.
-
-Study A's figures in the terminal: the sentences, and the tables people compare with the paper.
+"""Study A's figures as tables, one for each figure, rows of plain values with a head; and in the terminal: the
+sentences, and the tables people compare with the paper.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The text of a first stack file for an archive, from what it brings and what its own properties say. What is guessed
 of a property is a line of comment with where it was read.
 
-First stack files for what is not started by ``java -jar``: a start script, a service of a compose file, a server's
-own configuration.
+Also for what is not started by ``java -jar``: a start script, a service of a compose file, a server's own
+configuration.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The parameters of an application of one's own (``app.`` knobs): how they are given at a start, changed, read back.
 
-What an application's own files say of it: ``application.properties`` and ``application.yml`` of Spring Boot and
+An application's own files say what they are: ``application.properties`` and ``application.yml`` of Spring Boot and
 Quarkus, in the archive and beside it, by profile. Both are foreign: bounded, and read as texts.
 """
 

@@ -1,6 +1,5 @@
-"""Configuration files as text, and what a server's own log says about why it is not ready.
-
-The in-process agent: its jar, built where it is missing or old; its answers and the MBeans in them.
+"""Files of servers: configuration as text, the log that says why a server is not ready, and the in-process agent: its
+jar, built where it is missing or old, its answers and the MBeans in them.
 """
 
 from __future__ import annotations
