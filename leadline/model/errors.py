@@ -1,5 +1,4 @@
-"""Errors that people see, and the failure classes of a trial: from evidence to class by one table that every path asks.
-"""
+"""Errors that people see, and failure classes of a trial: from evidence to class by one table that every path asks."""
 
 from __future__ import annotations
 

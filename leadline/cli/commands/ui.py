@@ -1,5 +1,4 @@
-"""``ui``; ``demo``: a small lab of real runs that comes with the package, to look at before anything is run; ``mcp``.
-"""
+"""``ui``; ``demo``: a small lab of real runs that comes with the package, to look at before anything runs; ``mcp``."""
 
 from __future__ import annotations
 
