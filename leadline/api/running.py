@@ -26,7 +26,8 @@ from leadline.store.claims import LIVE, is_used, log_path
 from leadline.store.lab import Store
 from leadline.store.labfile import SIMULATED
 from leadline.store.tunings import TuningRecords
-from leadline.trial.progress import Watcher, read_live
+from leadline.trial.livelog import read_live
+from leadline.trial.progress import Watcher
 
 if TYPE_CHECKING:
     from leadline.places.simulated import Rates, SimulatedTestbed

@@ -18,7 +18,7 @@ from leadline.model.errors import Event, Evidence, FailureClass, LeadlineError, 
 from leadline.model.study import StackChoice
 from leadline.model.units import format_size
 from leadline.stack import base, registry, snapshots, started
-from leadline.stack.deployment import RemoteClient
+from leadline.stack.base import RemoteClient
 from leadline.stack.options import LOOPBACK, StackOptions
 from leadline.stack.pages import SiteServer
 from leadline.stack.parts import Parts

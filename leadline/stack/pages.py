@@ -33,8 +33,19 @@ from leadline.model.errors import LeadlineError, NotInPlay, UsageError
 from leadline.model.knob import AtStart, Knob, Level
 from leadline.model.ownstack import OwnFile, OwnStack, ServerName
 from leadline.model.study import ALONE, StackChoice
-from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint, Opaque, Progress, ServiceContext, Settings
-from leadline.stack.deployment import DataSource, Deployment, Ready
+from leadline.stack.base import (
+    AskedFor,
+    AuditResult,
+    Counts,
+    DataSource,
+    Deployment,
+    Endpoint,
+    Opaque,
+    Progress,
+    Ready,
+    ServiceContext,
+    Settings,
+)
 from leadline.stack.own.wars import WARS
 from leadline.stack.probe import MOST_READ, Client
 from leadline.stack.servers import jvm

@@ -12,7 +12,7 @@ from leadline.model.errors import Event, Evidence, UsageError, blamed, unanswere
 from leadline.model.knob import ApplyCost, AtStart, Knob, KnobOwner, Level, Owners
 from leadline.model.study import StackChoice
 from leadline.stack import base, registry
-from leadline.stack.deployment import Deployment
+from leadline.stack.base import Deployment
 from leadline.stack.options import KNOBS as LIMITS
 from leadline.stack.options import LOOPBACK, OF_SERVER, Limits, StackOptions, plain_directory
 from leadline.stack.own.server import CommandServer

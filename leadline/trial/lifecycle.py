@@ -33,10 +33,10 @@ from leadline.model.study import Study
 from leadline.stack.servers.files import out_of_memory
 from leadline.store.lab import Store
 from leadline.trial.interruption import Interruption
-from leadline.trial.measure import counted, warm_up
 from leadline.trial.progress import Watcher
 from leadline.trial.slots import Breaking, Lateness, SlotChanges
 from leadline.trial.system import LoadOutcome, Measured, System
+from leadline.trial.warmup import counted, warm_up
 
 MINIMUM_FREE = 256 * 1024 * 1024  # bytes a trial may need: a database copy, logs, series
 

@@ -30,11 +30,12 @@ from leadline.store.files import bring
 from leadline.store.lab import Store
 from leadline.trial.interruption import Interruption
 from leadline.trial.lifecycle import Attempt, TrialRunner
+from leadline.trial.livelog import LiveLog
 from leadline.trial.looks import Looking, check_looks
-from leadline.trial.measure import warm_up
-from leadline.trial.progress import LiveLog, Watcher, treatment_label
+from leadline.trial.progress import Watcher, treatment_label
 from leadline.trial.slots import Lateness, SlotChanges
 from leadline.trial.system import InTurns, LoadClock, LoadOutcome, System
+from leadline.trial.warmup import warm_up
 
 _FEWEST = 0.5  # share of its slots that a trial needs
 _AT_REST = 0.5  # of the bound of idle CPU: what all instances together use where none has work left

@@ -35,7 +35,7 @@ from leadline.api.running import go_on, is_running, open_labs, readable, stylesh
 from leadline.conclude.narrowing import Watching, narrowing
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.record import StudyRecord, TrialState
-from leadline.trial.progress import Live, ask_to_stop, read_live
+from leadline.trial.livelog import Live, ask_to_stop, read_live
 
 _SECONDS = 900  # of a load that are sent
 _MESSAGES = 8

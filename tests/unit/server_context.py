@@ -8,8 +8,7 @@ import pytest
 from leadline.host.local import LocalHost
 from leadline.stack import postgres, provision
 from leadline.stack.applications.brokerage import Brokerage
-from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
-from leadline.stack.deployment import Deployment
+from leadline.stack.base import Deployment, Endpoint, Progress, ServiceContext, Settings
 from leadline.stack.provision import Artefact
 from leadline.stack.servers import common
 

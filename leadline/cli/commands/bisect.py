@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from leadline.api.studies import Study
+from leadline.cli.commands.execute import execute_search
 from leadline.cli.commands.plan import share
-from leadline.cli.commands.run import execute_search
 from leadline.cli.options import BudgetOption, DisposableOption, JsonOption, LabOption, SetOption, SimulateOption
 from leadline.experiments.bisect import run as bisection
 from leadline.experiments.bisect.answer import bisect as run_bisection

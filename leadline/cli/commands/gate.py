@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from leadline.cli.live import watcher
 from leadline.cli.options import (
     CountOption,
     FailOption,
@@ -17,7 +18,7 @@ from leadline.cli.options import (
     UndecidedOption,
     file_option,
 )
-from leadline.cli.output import end_with, errors, print_json, say, say_ended, watcher
+from leadline.cli.output import end_with, errors, print_json, say, say_ended
 
 
 def register(app: typer.Typer) -> None:

@@ -8,8 +8,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from leadline.cli.live import PlainWatcher
 from leadline.cli.options import HostOption, JsonOption
-from leadline.cli.output import PlainWatcher, console, errors, print_json, say
+from leadline.cli.output import console, errors, print_json, say
 from leadline.host.checks import HostFinding
 from leadline.model.errors import UsageError
 from leadline.places.hosts import doctor as host_findings

@@ -13,7 +13,7 @@ import typer
 from leadline.api.studies import Study
 from leadline.checks.files.study import builtin_studies, builtin_tunings, json_schema, parse_study, parse_tuning
 from leadline.cli.commands.dry_run import print_plan
-from leadline.cli.commands.run import execute
+from leadline.cli.commands.execute import execute
 from leadline.cli.options import JsonOption, LabOption, file_option
 from leadline.cli.output import console, errors, print_answer, print_json, say
 from leadline.experiments.first import FIRST_SERVERS, QUESTIONS, first_study

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from leadline.api.comparing import changes_of_soak
+from leadline.cli.live import watcher
 from leadline.cli.options import (
     Failing,
     FailOption,
@@ -21,7 +22,7 @@ from leadline.cli.options import (
     file_option,
     say_conditions,
 )
-from leadline.cli.output import console, end_with, errors, print_answer, print_json, say, say_ended, watcher
+from leadline.cli.output import console, end_with, errors, print_answer, print_json, say, say_ended
 from leadline.conclude.soak import SoakAnswer
 from leadline.experiments.soak.record import Alarms, at_the_end, check_webhook, read_record
 from leadline.experiments.soak.run import SoakEnded, SoakPlan, SoakRun, answer_of, plan_soak, soak_file, soak_times

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leadline.cli.live import watcher
 from leadline.cli.options import DisposableOption, LabOption, SimulateOption, StudyArgument, directory_option
-from leadline.cli.output import errors, say, watcher
+from leadline.cli.output import errors, say
 from leadline.host import received
 from leadline.model.errors import UsageError
 

@@ -42,8 +42,9 @@ from leadline.store.claims import LEASE, PATIENCE, BlockState, Claim, LostClaimE
 from leadline.store.files import bring
 from leadline.store.lab import Store
 from leadline.trial.interruption import Interruption
+from leadline.trial.livelog import LiveLog
 from leadline.trial.looks import Looking, check_looks
-from leadline.trial.progress import LiveLog, Watcher, treatment_label
+from leadline.trial.progress import Watcher, treatment_label
 from leadline.trial.run import GO_ON, Clock, RunResult, Streak
 
 # Facts of the hosts that a study ran on, from what their jobs left with each trial.

@@ -23,8 +23,7 @@ from leadline.host.paths import Scratch
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Kind, Knob, Level
 from leadline.model.received import from_json
-from leadline.stack.base import AskedFor, AuditResult, Companion, Counts, Endpoint, Progress, Settings
-from leadline.stack.deployment import Feature, Ready
+from leadline.stack.base import AskedFor, AuditResult, Companion, Counts, Endpoint, Feature, Progress, Ready, Settings
 from leadline.stack.probe import connection_to
 from leadline.stack.provision import build
 

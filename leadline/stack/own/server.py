@@ -17,8 +17,7 @@ from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.ownparts import PREFIX, knob_of
 from leadline.model.ownstack import BUILD, OwnFile, OwnStack, filled
 from leadline.model.study import Placement
-from leadline.stack.base import Progress, ServiceContext, Settings
-from leadline.stack.deployment import Feature
+from leadline.stack.base import Feature, Progress, ServiceContext, Settings
 from leadline.stack.own import quarkus, spring
 from leadline.stack.own.application import OwnApplication
 from leadline.stack.own.parameters import Catalogue, Parameters, database_words, invoked, live_value

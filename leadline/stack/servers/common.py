@@ -27,8 +27,7 @@ from leadline.model.errors import (
 )
 from leadline.model.knob import Knob, Level
 from leadline.stack import places, probe, started
-from leadline.stack.base import Progress, ServiceContext, Settings
-from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient
+from leadline.stack.base import Deployment, Feature, Progress, RemoteBean, RemoteClient, ServiceContext, Settings
 from leadline.stack.provision import Artefact, JdbcDriver, driver_for, fetch
 from leadline.stack.servers import jvm, knobs, large_pages
 from leadline.stack.servers.files import ANSWER, LogEvidence, ask, ensure_agent, gather_evidence

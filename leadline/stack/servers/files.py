@@ -15,8 +15,7 @@ from leadline.host.base import Host
 from leadline.host.java import AGENT_NAME, agent_jar, load_agent
 from leadline.host.textfile import write_private
 from leadline.model.received import from_json
-from leadline.stack.base import Progress
-from leadline.stack.deployment import Deployment
+from leadline.stack.base import Deployment, Progress
 from leadline.stack.provision import build
 
 

@@ -13,8 +13,7 @@ from leadline.host.java import agent_jar
 from leadline.host.textfile import write_private
 from leadline.model.errors import UsageError
 from leadline.model.knob import Kind, Knob, Level
-from leadline.stack.base import Progress, ServiceContext, Settings
-from leadline.stack.deployment import Deployment, Feature
+from leadline.stack.base import Deployment, Feature, Progress, ServiceContext, Settings
 from leadline.stack.servers import knobs
 from leadline.stack.servers.common import Answer, JavaServer
 from leadline.stack.servers.files import ensure_agent, properties_text

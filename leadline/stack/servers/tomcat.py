@@ -16,8 +16,7 @@ from xml.sax.saxutils import quoteattr
 from leadline import catalogue
 from leadline.host.textfile import write_private
 from leadline.model.knob import ApplyCost, Level
-from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.deployment import Deployment, Feature
+from leadline.stack.base import Deployment, Feature, ServiceContext, Settings
 from leadline.stack.provision import TOMCAT, Artefact
 from leadline.stack.servers import knobs
 from leadline.stack.servers.common import Answer, JavaServer

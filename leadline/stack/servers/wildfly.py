@@ -18,8 +18,16 @@ from leadline.model.errors import LeadlineError, NotInPlay, UsageError
 from leadline.model.hosts import DISK
 from leadline.model.knob import Level
 from leadline.stack import places
-from leadline.stack.base import Progress, ServiceContext, Settings
-from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient, Resource
+from leadline.stack.base import (
+    Deployment,
+    Feature,
+    Progress,
+    RemoteBean,
+    RemoteClient,
+    Resource,
+    ServiceContext,
+    Settings,
+)
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import WILDFLY, Artefact
 from leadline.stack.servers import knobs, wildfly_levels

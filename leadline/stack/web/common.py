@@ -20,9 +20,8 @@ from leadline.host.files import connected, established, listens, opened
 from leadline.model.errors import Event, Evidence, FailureClass, TrialFailure, UsageError, blamed
 from leadline.model.knob import Level
 from leadline.stack import probe, started
-from leadline.stack.base import Progress, Settings
+from leadline.stack.base import Deployment, Progress, Settings
 from leadline.stack.certificate import Certificate
-from leadline.stack.deployment import Deployment
 from leadline.stack.started import LOOPBACK, Started
 
 NONE = "none"

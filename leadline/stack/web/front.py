@@ -15,9 +15,8 @@ from leadline.host.process import cpu_set
 from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import AtStart, Knob, Level
 from leadline.model.study import Placement
-from leadline.stack.base import Progress, Settings
+from leadline.stack.base import Deployment, Progress, Settings
 from leadline.stack.certificate import Certificate, make_certificate
-from leadline.stack.deployment import Deployment
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.started import LOOPBACK
 from leadline.stack.web import common

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from leadline.cli.output import LiveWatcher, watcher
+from leadline.cli.live import LiveWatcher, watcher
 
 # A command that waits in order, cleans up in order, and is signalled meanwhile.
 WAITS = """

@@ -16,7 +16,7 @@ import leadline.load.cluster.run as cluster_merge
 import leadline.load.cluster.run as cluster_run
 from leadline.checks.files.study import parse_study
 from leadline.checks.plan import plan_study
-from leadline.cli.output import load_text
+from leadline.cli.live import load_text
 from leadline.host import process
 from leadline.host.journal import UndoJournal
 from leadline.host.local import LocalHost

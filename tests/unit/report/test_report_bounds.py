@@ -12,7 +12,7 @@ import pytest
 from planted_study import POOL, QUIET, planted
 from rich.console import Console
 
-from leadline.cli.output import _ended
+from leadline.cli.live import _ended
 from leadline.conclude.soak import conclude_soak
 from leadline.conclude.study import conclude
 from leadline.experiments.soak.record import _read, _written, interval_of, merged

@@ -19,7 +19,7 @@ from leadline.model.errors import UsageError
 from leadline.model.shapes import PRESETS
 from leadline.model.study import StackChoice
 from leadline.stack import pages
-from leadline.stack.deployment import DataSource, Deployment
+from leadline.stack.base import DataSource, Deployment
 from leadline.stack.pages import SiteServer, java_server
 from leadline.stack.web.common import FrontContext
 from leadline.stack.web.httpd import Httpd, _processes

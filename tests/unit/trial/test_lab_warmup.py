@@ -18,10 +18,11 @@ from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.testbed import RunOptions
 from leadline.report.summary import health
 from leadline.store.lab import Store
-from leadline.trial.measure import Cycle, unsettled, while_compiling
+from leadline.trial.measure import while_compiling
 from leadline.trial.progress import SilentWatcher
 from leadline.trial.run import StudyRun
 from leadline.trial.system import Compiled
+from leadline.trial.warmup import Cycle, unsettled
 
 STUDY = """\
 study: warm

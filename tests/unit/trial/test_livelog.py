@@ -14,9 +14,10 @@ from leadline.places.simulated.model import Truth
 from leadline.places.testbed import RunOptions
 from leadline.store.claims import log_path, stop_path
 from leadline.store.removal import find, remove
-from leadline.trial import progress
+from leadline.trial import livelog
 from leadline.trial.interruption import Interruption
-from leadline.trial.progress import STOPPED, LiveLog, SilentWatcher, ask_to_stop, read_live
+from leadline.trial.livelog import STOPPED, LiveLog, ask_to_stop, read_live
+from leadline.trial.progress import SilentWatcher
 
 KNOB = Knob("server.a", Kind.INTEGER, ApplyCost.RESTART, "a", default=10, minimum=0)
 STUDY = """\
@@ -47,7 +48,7 @@ class StopsAt(SilentWatcher):
             waited = 0
             while waited < 100:  # until the request is seen; it ends this by an exception
                 waited += 1
-                progress.time.sleep(0.05)
+                livelog.time.sleep(0.05)
 
 
 def bed(lab: Path, watcher: SilentWatcher | None = None) -> SimulatedTestbed:
@@ -115,7 +116,7 @@ def test_a_request_that_an_earlier_run_did_not_see_stops_no_later_one(tmp_path: 
 
 
 def test_a_long_log_begins_anew_with_its_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(progress, "_LONGEST", 20)
+    monkeypatch.setattr(livelog, "_LONGEST", 20)
     file, place = parse_study(STUDY, "told.yaml"), bed(tmp_path)
     plan = place.plan(file).plan
     log = LiveLog(SilentWatcher(), tmp_path)

@@ -13,12 +13,13 @@ from rich.console import Console
 from test_livelog import STUDY, bed
 
 from leadline.checks.files.study import parse_study
-from leadline.cli import output
-from leadline.cli.output import PlainWatcher
+from leadline.cli import live
+from leadline.cli.live import PlainWatcher
 from leadline.model.errors import FailureClass
 from leadline.model.record import TrialRecord, TrialState
 from leadline.store.claims import log_path
-from leadline.trial.progress import Progress, read_live
+from leadline.trial.livelog import read_live
+from leadline.trial.progress import Progress
 from leadline.web import server
 from leadline.web.server import Running
 
@@ -89,7 +90,7 @@ class Lines(io.StringIO):
 
 
 def test_a_log_is_never_silent_for_long_and_ends_with_the_last_outcome(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert output.SILENT == 30
+    assert live.SILENT == 30
     plan = bed(Path()).plan(parse_study(STUDY, "told.yaml")).plan
     lines = Lines(2, "  load; about 1m left\n")
     with PlainWatcher(Console(file=lines, width=200), silent=0.02) as watcher:

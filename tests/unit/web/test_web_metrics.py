@@ -10,7 +10,7 @@ import pytest
 from leadline.cli.commands.ui import _kept_token
 from leadline.model.errors import UsageError
 from leadline.model.record import LoadSecond
-from leadline.trial.progress import Live
+from leadline.trial.livelog import Live
 from leadline.web import server
 from leadline.web.server import gauges, prometheus
 

@@ -17,15 +17,19 @@ from leadline.model.knob import Knob, Level
 from leadline.model.units import parse_duration
 from leadline.stack import started
 from leadline.stack.applications.java import READY, JavaApplication, able, ask
-from leadline.stack.base import AskedFor, Companion, CompanionContext, Counts, Settings
-from leadline.stack.deployment import (
+from leadline.stack.base import (
+    AskedFor,
+    Companion,
+    CompanionContext,
     ConnectionFactory,
+    Counts,
     DataSource,
     Deployment,
     Feature,
     Queue,
     Receiver,
     RemoteBean,
+    Settings,
 )
 from leadline.stack.started import LOOPBACK, Started
 
