@@ -19,9 +19,11 @@ from leadline.analysis.comparisons import (
     LOST,
     NO_NOISE,
     Family,
+    LenthFit,
     cell_means,
     effects_of,
     interactions_of,
+    lenth_fit,
     ordered_groups,
     unestimated,
 )
@@ -40,7 +42,6 @@ from leadline.analysis.forks import (
 )
 from leadline.analysis.hosts import HostPart, HostsFit, hosts_fit
 from leadline.analysis.instances import Instances, between_instances
-from leadline.analysis.lenth import LenthFit, lenth_fit
 from leadline.analysis.linear import Fit, Strata, detectable
 from leadline.analysis.mixed import MixedFit
 from leadline.analysis.robust import with_ranks

@@ -17,7 +17,7 @@ from leadline.host.paths import cache_dir, exclusive
 from leadline.model.errors import Event, Evidence, FailureClass, LeadlineError, Memory, Part, TrialFailure, blamed
 from leadline.model.study import StackChoice
 from leadline.model.units import format_size
-from leadline.stack import base, registry, snapshots, started
+from leadline.stack import base, databases, registry, started
 from leadline.stack.base import RemoteClient
 from leadline.stack.options import LOOPBACK, StackOptions
 from leadline.stack.pages import SiteServer
@@ -183,7 +183,7 @@ class Stack(Parts):
     def has_data(self) -> bool:
         """Whether there are whole data of an earlier start, for a study that keeps them."""
         data = self._home / self.database.name / "data"
-        return not self.database.runs or (data.exists() and not snapshots.interrupted(data))
+        return not self.database.runs or (data.exists() and not databases.interrupted(data))
 
     def start_database(self, settings: base.Settings, directory: Path) -> float:
         """Seconds until it answers. ``settings``: all levels; those of other layers are left alone."""

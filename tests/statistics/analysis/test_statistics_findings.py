@@ -14,8 +14,8 @@ from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_ind
 
 from leadline.analysis.carry import SlotSeries, estimate
+from leadline.analysis.comparisons import pseudo_error
 from leadline.analysis.failures import clopper_pearson
-from leadline.analysis.lenth import pseudo_error
 from leadline.analysis.robust import _mann_whitney, shift
 from leadline.analysis.selection import q_values, shrunken, spread_of_truth
 from leadline.analysis.steady import steady_verdict

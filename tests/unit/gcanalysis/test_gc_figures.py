@@ -6,8 +6,8 @@ import pytest
 
 from leadline.gcanalysis.events import Cleanup, Events, GcLog, Heap, Jvm
 from leadline.gcanalysis.live import heap_line, overhead
-from leadline.gcanalysis.summary import allocation, utilisation
-from leadline.observe.gclog import parse_lines, summary
+from leadline.gcanalysis.summary import allocation, summary, utilisation
+from leadline.observe.gclog.files import parse_lines
 from leadline.observe.gclog.report import sizes, table
 
 MIB = 1 << 20

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from leadline.gcanalysis.live import LivePoint, leak
-from leadline.observe.gclog import parse_lines, summary
+from leadline.gcanalysis.summary import summary
+from leadline.observe.gclog.files import parse_lines
 
 MIB = 1 << 20
 BASIS = "after full collections"

@@ -15,10 +15,11 @@ from typer.testing import CliRunner
 
 from leadline.api import gc as gc_logs
 from leadline.cli.main import app
+from leadline.gcanalysis.summary import summary
 from leadline.model.plan import PlannedTrial, Role, Treatment
 from leadline.model.record import Phases, TrialRecord
 from leadline.observe.gc import GcObserver
-from leadline.observe.gclog import parse, summary
+from leadline.observe.gclog.files import parse
 from leadline.report import collector, observed
 from leadline.report.files import TrialFiles
 from leadline.report.view import collections
