@@ -1,5 +1,5 @@
-"""What databases share: exact copies of their directories, made and put back atomically, and what a running one tells of
-itself: its counters, and its statements by their text.
+"""What databases share: exact copies of their directories, made and put back atomically, and what a running one tells
+of itself: its counters, and its statements by their text.
 """
 
 from __future__ import annotations
