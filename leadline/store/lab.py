@@ -32,23 +32,12 @@ from leadline.model.received import json_as
 from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import MachineUse, SteadyState
 from leadline.model.study import Study
+from leadline.store import labfile
 from leadline.store import schema as t
 from leadline.store.artefacts import OF_ANOTHER, Artefacts
 from leadline.store.claims import Claim, Claims, InUseError, LostClaimError
 from leadline.store.database import Database, add_rows, identity_of, new_number, opened
 from leadline.store.files import by_digest, hashed, home, send_all
-from leadline.store.labfile import (
-    SQLITE,
-    ArtefactPlace,
-    address_of,
-    artefacts_of,
-    is_lab,
-    named,
-    parse_artefacts,
-    parse_url,
-    refuse_own,
-    write,
-)
 from leadline.store.rows import (
     WHOLE,
     SlotMeasured,
@@ -548,18 +537,18 @@ def init_lab(directory: Path, url: str | None = None, artefacts: str | None = No
     """
     if url is not None:
         _check_database(directory, url)
-    place = None if artefacts is None else parse_artefacts(artefacts, Path.cwd(), "--artefacts")
+    place = None if artefacts is None else labfile.parse_artefacts(artefacts, Path.cwd(), "--artefacts")
     if place is not None:
         _check_files(directory, url, place)
         artefacts = artefacts if place.bucket else str(place.folder)
     if url is None and place is None:
         return Store(directory)
-    known_url, known_place = named(directory)
+    known_url, known_place = labfile.named(directory)
     url, artefacts = known_url if url is None else url, known_place if artefacts is None else artefacts
     try:
         _belong(directory, url, place)
         directory.mkdir(parents=True, exist_ok=True)
-        write(directory, url, artefacts)
+        labfile.write(directory, url, artefacts)
     except OSError as error:
         raise LeadlineError(f"the lab {directory} cannot be made: {error}") from error
     store = Store(directory)
@@ -568,33 +557,33 @@ def init_lab(directory: Path, url: str | None = None, artefacts: str | None = No
 
 
 def _check_database(directory: Path, url: str) -> None:
-    address = parse_url(url, "--database")
-    if is_lab(directory) and address_of(directory) != address:
-        rows = address_of(directory) or directory / SQLITE
+    address = labfile.parse_url(url, "--database")
+    if labfile.is_lab(directory) and labfile.address_of(directory) != address:
+        rows = labfile.address_of(directory) or directory / labfile.SQLITE
         raise UsageError(
             f"{directory} is a lab already, its rows are in {rows}: name another directory, then"
             f" `leadline lab merge {directory} --lab DIR` copies its studies there"
         )
 
 
-def _check_files(directory: Path, url: str | None, place: ArtefactPlace) -> None:
-    artefacts = artefacts_of(directory)
+def _check_files(directory: Path, url: str | None, place: labfile.ArtefactPlace) -> None:
+    artefacts = labfile.artefacts_of(directory)
     if artefacts is not None and artefacts != place:
         raise UsageError(
             f"{directory} keeps its files in {artefacts} already: copy them to {place} and name it in lab.yaml, or make"
             f" another lab there, then `leadline lab merge {directory} --lab DIR`"
         )
-    refuse_own(directory, place)
+    labfile.refuse_own(directory, place)
     there = Artefacts(place)
     there.probe()
-    if url is None and not is_lab(directory) and there.owner():
+    if url is None and not labfile.is_lab(directory) and there.owner():
         raise LeadlineError(OF_ANOTHER.format(place=place))
 
 
-def _belong(directory: Path, url: str | None, place: ArtefactPlace | None) -> None:
+def _belong(directory: Path, url: str | None, place: labfile.ArtefactPlace | None) -> None:
     """The lab's tables are made or found, and the place of its files is its own."""
     if url is not None:
-        with opened(parse_url(url, "--database"), time.time).begin() as connection:
+        with opened(labfile.parse_url(url, "--database"), time.time).begin() as connection:
             identity = identity_of(connection)
     elif place is not None:
         identity = Store(directory).identity

@@ -28,18 +28,7 @@ from leadline.host.paths import Scratch, temporary
 from leadline.host.received import lines_of
 from leadline.host.textfile import is_file, read_text
 from leadline.load import result
-from leadline.load.cluster.hosts import (
-    Connection,
-    DriverPlace,
-    HostReport,
-    LabClock,
-    LocalHost,
-    Offset,
-    RemoteHost,
-    Starter,
-    look,
-    scenario_files,
-)
+from leadline.load.cluster import hosts
 from leadline.load.command import OUT, ProgressLog, as_json, as_text, judge, together
 from leadline.load.driver import CLIENT, find_binary
 from leadline.load.result import read_summary
@@ -62,7 +51,7 @@ class DriverPart:
     directory: Path
     share: str
     cpus: int
-    clock: Offset
+    clock: hosts.Offset
     moved_ns: float
 
 
@@ -123,15 +112,15 @@ class DriverJob:
 class _Member:
     driver: DriverHost
     share: str
-    host: DriverPlace
+    host: hosts.DriverPlace
     log: Path
     progress: ProgressLog
     process: Process | None = None
-    report: HostReport | None = None
+    report: hosts.HostReport | None = None
     heard: float = field(default_factory=time.monotonic)
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> hosts.Connection:
         return self.host.connection
 
 
@@ -140,10 +129,10 @@ class Cluster:
     ones to ``out``; logs to ``logs``. Every failure of a host is a TrialFailure(infrastructure) that names it.
     """
 
-    def __init__(self, drivers: Sequence[DriverHost], out: Path, logs: Path, start: Starter) -> None:
+    def __init__(self, drivers: Sequence[DriverHost], out: Path, logs: Path, start: hosts.Starter) -> None:
         self._out = out
         self._start = start
-        self._clock = LabClock()
+        self._clock = hosts.LabClock()
         # Of every host with ssh: a path to a socket must be short.
         self._sockets: list[Scratch] = []
         self._told = 0
@@ -153,12 +142,12 @@ class Cluster:
         self.started_unix_ns: int | None = None
         self._members = []
         for driver, share in zip(drivers, shares(drivers), strict=True):
-            connection = Connection(driver, self._socket_directory(driver))
-            host: DriverPlace
+            connection = hosts.Connection(driver, self._socket_directory(driver))
+            host: hosts.DriverPlace
             if connection.local:
-                host = LocalHost(connection, out / "drivers" / driver.name)
+                host = hosts.LocalHost(connection, out / "drivers" / driver.name)
             else:
-                host = RemoteHost(connection, logs / f"keeper-{driver.name}.log", start)
+                host = hosts.RemoteHost(connection, logs / f"keeper-{driver.name}.log", start)
             log = logs / f"driver-{driver.name}.log"
             self._members.append(_Member(driver, share, host, log, ProgressLog(log)))
 
@@ -170,7 +159,7 @@ class Cluster:
     ) -> None:
         self.close()
 
-    def open(self) -> Mapping[str, HostReport]:
+    def open(self) -> Mapping[str, hosts.HostReport]:
         """Reach every host, measure its clock; by name. All hosts at once."""
         self._everywhere(self._open)
         reports = {member.driver.name: member.report for member in self._members if member.report is not None}
@@ -181,7 +170,7 @@ class Cluster:
 
     def _open(self, member: _Member) -> None:
         member.host.open()
-        member.report = look(member.host, self._clock)
+        member.report = hosts.look(member.host, self._clock)
 
     def _everywhere(self, work: Callable[[_Member], None]) -> None:
         """The first failure in the order of the drivers is raised once all have ended."""
@@ -223,7 +212,7 @@ class Cluster:
 
     def _launch(self, member: _Member, job: DriverJob) -> None:
         host = member.host
-        sent, options, extra = scenario_files(job.scenario), [], {}
+        sent, options, extra = hosts.scenario_files(job.scenario), [], {}
         for at, (name, value) in enumerate(job.options):
             if name in _FILES:
                 extra[f"option-{at}-{Path(value).name}"] = Path(value)
@@ -315,7 +304,7 @@ class Cluster:
         directory = self._out / "drivers" / member.driver.name
         member.host.fetch(directory)
         assert member.report is not None
-        before, after = member.report.clock, look(member.host, self._clock).clock
+        before, after = member.report.clock, hosts.look(member.host, self._clock).clock
         moved = after.ns - before.ns
         drift = _DRIFT * (self._clock.now_ns() - (self.started_unix_ns or 0))
         if abs(moved) > before.uncertainty_ns + after.uncertainty_ns + _CLOCK + drift:
@@ -362,7 +351,7 @@ def seen_from(url: str, driver: DriverHost) -> str:
     return _AUTHORITY.sub(lambda found: f"{found[1]}{address}", url, count=1)
 
 
-def told(reports: Mapping[str, HostReport]) -> Iterator[str]:
+def told(reports: Mapping[str, hosts.HostReport]) -> Iterator[str]:
     """A sentence for each host."""
     for name, report in reports.items():
         clock = report.clock
