@@ -365,6 +365,3 @@ class Watch:
 
 def at_the_end(answer: SoakAnswer) -> Alarm:
     return Alarm("ended", time.time(), answer.sentence, {"verdict": answer.judged.verdict, "failure": answer.failure})
-
-
-__all__: Sequence[str] = ["Alarm", "Alarms", "Watch", "at_the_end", "check_webhook", "post", "run_command"]

@@ -211,8 +211,6 @@ def _unpacked(plain: io.BufferedReader) -> tuple[io.BufferedReader, str]:
     return plain, kind
 
 
-__all__ = ["STANDARD_INPUT", "LogFiles", "logs_of", "parse", "parse_files", "parse_lines"]
-
 _NUMBERED = re.compile(r"(?P<stem>.+)(?:\.\d+|-\d{8,})(?:\.current)?(?:\.(?:gz|bz2|xz))?")
 _PACKED = (".gz", ".bz2", ".xz")
 

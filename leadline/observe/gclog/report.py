@@ -200,8 +200,6 @@ def _cell(value: float | None, scale: float, decimals: int) -> str:
     return "-" if value is None else f"{value * scale:.{decimals}f}"
 
 
-__all__ = ["COLUMNS", "LogFigures", "Logs", "events_of", "figures_of", "read", "render", "report", "sizes"]
-
 FORMAT = "leadline-gc/1"
 COLUMNS = (
     *("log", "jvm", "event", "at_s", "unix_s", "kind", "cause", "ms", "reaching_ms"),

@@ -198,6 +198,3 @@ class Brokerage(JavaApplication):
                 FailureClass.INFRASTRUCTURE, f"the data could not be read: {last_line(done)}", evidence(done)
             )
         return str(from_json(done.stdout)["digest"])
-
-
-__all__ = ["Brokerage"]

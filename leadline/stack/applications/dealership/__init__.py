@@ -379,6 +379,3 @@ def drain(
                 problem = f"{sent} purchase orders are not delivered {timeout:g} s after the load"
                 raise TrialFailure(FailureClass.WORKLOAD, f"{problem}; the supplier holds {pending}")
         sleep(_POLL)
-
-
-__all__ = ["Dealership"]
