@@ -11,7 +11,6 @@ import errno
 import fcntl
 import json
 import os
-import re
 import stat
 import sys
 import threading
@@ -24,7 +23,6 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from leadline.host import paths, procfs, undo, undo_running
-from leadline.host.paths import state_dir
 from leadline.host.undo import CannotUndo, Entry, normalise
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
 from leadline.model.received import from_json
@@ -420,17 +418,3 @@ def _plan(entries: Sequence[Entry], boot: str) -> list[list[Entry]]:
             key = entry.id
         groups.setdefault(key, []).append(entry)
     return list(groups.values())
-
-
-def needed_to_undo(paths: Sequence[Path]) -> Path | None:
-    """The first of the paths that an open entry of a journal names, or something below it. Raises LeadlineError for a
-    journal that cannot be read.
-    """
-    undo = state_dir() / "undo"
-    for journal in sorted(undo.glob("*.jsonl")) if undo.is_dir() else ():
-        for entry in UndoJournal(journal).open_entries():
-            text = repr(entry)
-            for path in paths:
-                if re.search(rf"{re.escape(str(path))}(?![\w.-])", text):
-                    return path
-    return None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from sqlalchemy import case, delete, func, select
 
-from leadline.host.journal import needed_to_undo
+from leadline.host.needed import needed_to_undo
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.store import schema as t
 from leadline.store.claims import InUseError, in_use, is_used, log_path, stop_path
