@@ -27,7 +27,7 @@ from leadline.host.undo import CannotUndo, Entry, normalise
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
 from leadline.model.received import from_json
 
-_UNDO = {**undo.UNDO, **undo_running.UNDO, **dict.fromkeys(undo.WHAT, undo.undo)}
+_UNDO = {**undo.UNDO, **undo_running.UNDO, **dict.fromkeys(undo.MOUNTED, undo.undo_mounted)}
 _LINE_MAX = 1 << 20  # bytes
 _REPLACED = 1000  # times that it is opened anew because another process has replaced it
 _COMMAND_MAX = 2000  # characters of a command line
@@ -388,7 +388,7 @@ def _check(entry: Entry) -> None:
     elif good and entry.kind == undo_running.SETTINGS:
         good = originals is None or isinstance(originals, str)
         good = good and Path(entry.target).is_absolute() and {"restart", "within", "folder"} <= set(entry.data)
-    elif good and entry.kind in ("tree", "cgroup", *undo.WHAT):
+    elif good and entry.kind in ("tree", "cgroup", *undo.MOUNTED):
         good = Path(entry.target).is_absolute()
     if not good:
         raise _Damaged("an entry of another form")

@@ -462,9 +462,9 @@ class LocalHost:
                     with suppress(RestoreError):
                         self.journal.undo(entry.id)
         for entry in self.journal.open_entries():
-            if entry.kind in undo.WHAT and entry.target == target:
+            if entry.kind in undo.MOUNTED and entry.target == target:
                 with suppress(CannotUndo):
-                    undo.undo([entry], self.root)
+                    undo.undo_mounted([entry], self.root)
                     self.journal.done(entry)
 
     def place_of(self, path: Path) -> str:

@@ -285,7 +285,7 @@ UNDO: Mapping[str, Callable[[Sequence[Entry], Path], str]] = {
 KIND = "ramdisk"
 IMAGE = "image"  # a file system in a file on a disk, which a reboot unmounts and leaves there
 UNION = "overlay"
-WHAT = {KIND: "RAM disk", IMAGE: "file system", UNION: "overlay"}
+MOUNTED = {KIND: "RAM disk", IMAGE: "file system", UNION: "overlay"}
 _PREFIX = "leadline-"  # leadline.host.paths.OWN
 BLANK = 1 << 20  # bytes at the start of a device: a file system's signature lies there
 PACKAGES = {"losetup": "util-linux", "mount": "util-linux", "umount": "util-linux"}
@@ -333,9 +333,9 @@ def _until(holds: Callable[[], bool], act: Callable[[], object]) -> None:
             time.sleep(0.05)
 
 
-def undo(entries: Sequence[Entry], root: Path, run: Callable[..., str] = command) -> str:
+def undo_mounted(entries: Sequence[Entry], root: Path, run: Callable[..., str] = command) -> str:
     """Unmount the disk, free its memory, remove its directory; looks at the machine, not at how far making it came."""
-    base, what = Path(entries[0].target), WHAT[entries[0].kind]
+    base, what = Path(entries[0].target), MOUNTED[entries[0].kind]
     if not base.name.startswith(_PREFIX):
         raise CannotUndo(f"{base} is not a {what} of leadline")
     blocks, table = root / "sys/block", root / "proc/self/mountinfo"

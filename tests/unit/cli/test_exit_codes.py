@@ -22,7 +22,7 @@ import typer
 import leadline.cli
 from bench.outcomes.server import serving
 from leadline.analysis.soak import Drift, Series, Soak
-from leadline.cli.commands import host, init, labs, load, run, soak, stackfile
+from leadline.cli.commands import execute, host, init, labs, load, soak, stackfile
 from leadline.cli.main import _run, app
 from leadline.conclude.gate import Counted, Counts
 from leadline.experiments.trying import NotKnownError
@@ -186,7 +186,7 @@ def soaks(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
 
 
 def searches(monkeypatch: pytest.MonkeyPatch, answered: bool) -> None:
-    monkeypatch.setattr(run, "open_testbed", lambda *_, **__: SimpleNamespace())
+    monkeypatch.setattr(execute, "open_testbed", lambda *_, **__: SimpleNamespace())
     result = SimpleNamespace(restored=(), stopped="", name="probe", records=(), seconds=1.0)
     ended = SimpleNamespace(result=result, answer="so large", answered=answered, lines=list, document=dict)
     question = SimpleNamespace(study=SimpleNamespace(budget=None))

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from leadline.checks.files.study import parse_study
 from leadline.checks.plan import plan_study
-from leadline.cli.commands import run
+from leadline.cli.commands import execute
 from leadline.cli.commands.knobs import knobs
 from leadline.cli.main import app
 from leadline.experiments.first import FIRST_SERVERS, QUESTIONS, first_study
@@ -81,8 +81,8 @@ def test_a_real_run_is_told_what_would_spoil_it(
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "truth.yaml").write_text("truth: { seed: 1 }\n")
-    monkeypatch.setattr(run, "before_a_run", lambda: [SWAP])
-    monkeypatch.setattr(run, "checked", checked)
+    monkeypatch.setattr(execute, "before_a_run", lambda: [SWAP])
+    monkeypatch.setattr(execute, "checked", checked)
     done = CliRunner().invoke(app, ["run", "quickstart", *options])
     assert (SWAP in done.output) == told
     assert isinstance(done.exception, LeadlineError) == ("--dry-run" not in options)
