@@ -13,13 +13,13 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from leadline.api import gc as gc_logs
 from leadline.cli.main import app
 from leadline.gcanalysis.summary import summary
 from leadline.model.plan import PlannedTrial, Role, Treatment
 from leadline.model.record import Phases, TrialRecord
 from leadline.observe.gc import GcObserver
 from leadline.observe.gclog.files import parse
+from leadline.observe.gclog.report import COLUMNS
 from leadline.report import collector, observed
 from leadline.report.files import TrialFiles
 from leadline.report.view import collections
@@ -120,7 +120,7 @@ def test_the_pod_that_differs_is_named(tmp_path: Path) -> None:
 def test_events_are_rows_and_figures_markdown(tmp_path: Path) -> None:
     log = write(tmp_path / "gc.log", 20, longest=50.0)
     rows = list(csv.DictReader(io.StringIO(run(log, "--csv"))))
-    assert list(rows[0]) == list(gc_logs.COLUMNS)
+    assert list(rows[0]) == list(COLUMNS)
     kinds = [row["event"] for row in rows]
     assert {kind: kinds.count(kind) for kind in set(kinds)} == {"pause": 20, "phase": 4, "safepoint": 24}
     longest = max((row for row in rows if row["event"] == "pause"), key=lambda row: float(row["ms"]))
