@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leadline.api.labs import Lab
-from leadline.api.results import StudyResult, TuningResult
+from leadline.api.results import Lab, StudyResult, TuningResult
 from leadline.api.studies import Study, Tuning
 from leadline.checks.plan import Planned
 from leadline.experiments.session import BLOCKS, Proposal, Session

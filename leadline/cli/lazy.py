@@ -301,7 +301,7 @@ Study:
   bisect     bisect     Find which change between two ends makes the difference: levels of a factor, or settings.
   knee       bisect     Search for the largest load that keeps the limits: whole trials, steps, bisection, an interval.
   gate       gate       Tell whether a change does harm: two builds side by side, until it is decided or the budget is over.
-  mcp        ui         Serve a session to a program that tunes (Model Context Protocol): propose, measure, keep what is better.
+  mcp        mcp        Serve a session to a program that tunes (Model Context Protocol): propose, measure, keep what is better.
 Results:
   demo       ui         Look at a stored lab of two real runs: report, live page, comparison. Nothing is installed or run.
   show       results    Print what a study or a tuning found. Ends with code 4 where it has no answer.

@@ -29,8 +29,7 @@ from markupsafe import Markup
 
 import leadline
 from leadline.api.comparing import compare_runs, history_document, history_of
-from leadline.api.labs import Lab
-from leadline.api.results import StudyResult
+from leadline.api.results import Lab, StudyResult
 from leadline.api.running import go_on, is_running, open_labs, readable, stylesheet
 from leadline.conclude.narrowing import Watching, narrowing
 from leadline.model.errors import LeadlineError, UsageError

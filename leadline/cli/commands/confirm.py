@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.labs import load_lab
+from leadline.api.results import load_lab
 from leadline.api.running import Run, open_testbed
 from leadline.api.studies import Study
 from leadline.cli.commands.execute import execute, present

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.labs import load_lab
+from leadline.api.results import load_lab
 from leadline.cli.options import JsonOption, LabOption, directory_option
 from leadline.cli.output import print_json, say
 from leadline.figures.everything import StudyFigures, figures_of, figures_of_gains

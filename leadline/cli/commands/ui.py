@@ -1,25 +1,19 @@
-"""``ui``; ``demo``: a small lab of real runs that comes with the package, to look at before anything runs; ``mcp``."""
+"""``ui``, and ``demo``: a small lab of real runs that comes with the package, to look at before anything is run."""
 
 from __future__ import annotations
 
 import lzma
 import os
 import secrets
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from leadline.cli.live import watcher
-from leadline.cli.options import DisposableOption, LabOption, SimulateOption, StudyArgument, directory_option
-from leadline.cli.output import errors, say
+from leadline.cli.options import LabOption, directory_option
+from leadline.cli.output import say
 from leadline.host import received
 from leadline.model.errors import UsageError
-
-if TYPE_CHECKING:
-    from leadline.api.running import Session
-
 
 _SHORTEST = 20  # characters of a token of one's own
 
@@ -28,7 +22,6 @@ def register(app: typer.Typer) -> None:
     """Add this module's commands."""
     app.command(epilog="Example: leadline ui")(ui)
     app.command(epilog="Example: leadline demo")(demo)
-    app.command(epilog="Example: leadline mcp my-study.yaml")(mcp)
 
 
 def ui(
@@ -102,41 +95,3 @@ def demo(
         say(line)
     if page:
         ui(lab=out, port=port)
-
-
-def mcp(
-    study: StudyArgument,
-    session: Annotated[
-        str, typer.Option(metavar="NAME", help="Of the session; one of this name in the lab is gone on with.")
-    ] = "",
-    blocks: Annotated[
-        int,
-        typer.Option(min=4, max=500, help="Of one comparison alone; proposals, judged more strictly, may take more."),
-    ] = 20,
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Serve HTTP on this port of the loopback, with a token.")
-    ] = None,
-    simulate: SimulateOption = None,
-    disposable: DisposableOption = False,
-    lab: LabOption = Path("lab"),
-) -> None:
-    """Serve a session to a program that tunes (Model Context Protocol): propose, measure, keep what is better."""
-    if find_spec("mcp") is None:
-        raise UsageError("leadline mcp needs the package mcp: pip install 'leadline[mcp]'")
-    from leadline.web.tools import LOOPBACK, listening, serve
-
-    watching = watcher(errors)
-
-    def opened() -> Session:
-        from leadline.api.running import open_session
-        from leadline.api.studies import Study
-
-        options: dict[str, Any] = {"name": session, "blocks": blocks, "truth": simulate, "disposable": disposable}
-        return open_session(Study.read(study), lab, watcher=watching, **options)
-
-    token = "" if port is None else secrets.token_urlsafe(32)
-    listener = None if port is None else listening(port)
-    if listener is not None:
-        say(f"http://{LOOPBACK}:{port}/mcp", f"Authorization: Bearer {token}", to=errors)
-    with watching:
-        serve(opened, listener, token)
