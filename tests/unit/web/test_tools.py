@@ -79,11 +79,11 @@ def test_the_sdks_client_tunes_by_the_tools_and_is_told_what_was_wrong(tmp_path:
 def test_without_the_package_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from typer.testing import CliRunner
 
-    from leadline.cli.commands import ui
+    from leadline.cli.commands import mcp
     from leadline.cli.main import app
     from leadline.model.errors import UsageError
 
-    monkeypatch.setattr(ui, "find_spec", lambda _: None)
+    monkeypatch.setattr(mcp, "find_spec", lambda _: None)
     done = CliRunner().invoke(app, ["mcp", "greedy.yaml"])
     assert isinstance(done.exception, UsageError)
     assert "pip install 'leadline[mcp]'" in str(done.exception)
