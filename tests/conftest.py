@@ -180,7 +180,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture
 def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[str], Path]]:
     """The directory of a lab of this name, whose rows are in it or in the database of ``--lab-database``."""
-    from leadline.store import labfile, postgresql
+    from leadline.store import database, labfile
 
     url = request.config.getoption("--lab-database")
     known: set[str] = set()
@@ -193,7 +193,7 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[[
         return tmp_path / name
 
     yield lab
-    for engine in postgresql._engines.values():
+    for engine in database._engines.values():
         engine.dispose()
 
 

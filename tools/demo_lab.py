@@ -20,7 +20,7 @@ from pathlib import Path
 
 import leadline
 from leadline.cli.commands.ui import ARCHIVE
-from leadline.store.intake import copy_study
+from leadline.store.bundle import copy_study
 from leadline.store.lab import Store
 
 LEFT_OUT = ("raw", "logs", "driver")

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from leadline import catalogue
-from leadline.catalogue import text
 from leadline.model.knob import Knob, Owner
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -38,7 +37,7 @@ a host: it is refused with the reason and the nearest safe level, unless the hos
 
 def _reasons(knob: Knob) -> list[str]:
     """Sentences on its dangerous and refused levels."""
-    dangers = [f"{where[0].upper()}{where[1:]}: {why}." for where, why in text.dangers_of(knob)]
+    dangers = [f"{where[0].upper()}{where[1:]}: {why}." for where, why in catalogue.dangers_of(knob)]
     return [*dangers, *(f"`{level}`: {why}." for level, why in knob.refused.items())]
 
 
@@ -77,9 +76,9 @@ def _section(knobs: Sequence[Knob], shared: Mapping[str, str]) -> list[str]:
                 f"{program}: {program_name}" if len(programs) > 1 else program_name
                 for program, program_name in knob.names.items()
             ),
-            f"{text.range_of(knob)}{text.unit_behind(knob)}",
-            text.default_of(knob),
-            f"{knob.apply_cost.value}, {text.risk_of(knob)}",
+            f"{catalogue.range_of(knob)}{catalogue.unit_behind(knob)}",
+            catalogue.default_of(knob),
+            f"{knob.apply_cost.value}, {catalogue.risk_of(knob)}",
             " ".join(
                 part
                 for part in (

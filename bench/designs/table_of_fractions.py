@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from leadline.design.aberration import search  # noqa: E402
+from leadline.design.fractional_factorial import search  # noqa: E402
 
 STARTS = {3: 12, 4: 60, 5: 60, 6: 60, 7: 40}  # by q
 MOST = 40

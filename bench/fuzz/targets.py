@@ -28,12 +28,12 @@ from leadline.checks.files.study import (
 from leadline.cli.commands import record as scenario_command
 from leadline.design.make import plan_from_json, plan_to_json
 from leadline.experiments.results import analysis_of
-from leadline.experiments.tuning.part import steps_left_out, tuning_catalogue
+from leadline.experiments.tuning import steps_left_out, tuning_catalogue
 from leadline.host import journal, received
 from leadline.host.knobs import FAMILIES
 from leadline.layouts.check import check_plan
-from leadline.load.cluster.command import read_drivers
 from leadline.load.cluster.hosts import scenario_files
+from leadline.load.cluster.run import read_drivers
 from leadline.load.driver import check_by_driver
 from leadline.load.generators import jmeter, k6
 from leadline.load.generators.base import Generator, Job, results_of
@@ -46,14 +46,13 @@ from leadline.model.workload import Workload
 from leadline.observe.base import FrameWriter, read_frames
 from leadline.observe.pools import read_samples
 from leadline.observe.table import TallTable, read_series
-from leadline.places.guest.results import read_sent
+from leadline.places.guest.machine import read_sent
 from leadline.places.pool.job import Ending, EndKind, read_ending
 from leadline.places.running import choice_of, settings_of
 from leadline.places.simulated import SimulatedTestbed, Truth, parse_truth
 from leadline.places.ssh import wire
 from leadline.places.testbed import RunOptions
-from leadline.store.bundle import Manifest, read_bundle, write_bundle
-from leadline.store.intake import take_study
+from leadline.store.bundle import Manifest, read_bundle, take_study, write_bundle
 from leadline.store.lab import Store
 from leadline.store.tunings import TuningRecords
 from leadline.trial.looks import check_looks

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from leadline.conclude.counted import LAYOUTS, MARGIN
+from leadline.conclude.gate import LAYOUTS, MARGIN
 from leadline.experiments.counting import LONGEST, counted
 from leadline.host.local import LocalHost
 from leadline.trial.command import commands_of

@@ -18,8 +18,7 @@ import numpy as np
 import leadline
 from leadline.analysis.table import Floats
 from leadline.model.record import TrialRecord, TrialState
-from leadline.observe.machine import MachineLines
-from leadline.observe.window import CpuLines
+from leadline.observe.window import CpuLines, MachineLines
 
 CPU, STEADY, OTHERS = 0, 1, 2  # columns of a slot's figures
 COVARIATES = ("time in the block", "log of the driver's CPU per transaction", "CPU pressure", "steal")

@@ -26,8 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.signal import lfilter
 
-from leadline.gcanalysis.leak import leak
-from leadline.gcanalysis.live import LivePoint
+from leadline.gcanalysis.live import LivePoint, leak
 
 MIB = 1 << 20
 BASE = 100.0  # MiB

@@ -19,7 +19,7 @@ from pathlib import Path
 from leadline.gcanalysis.summary import GcSummary, summary
 from leadline.host.java import JavaHome, java_homes
 from leadline.observe.gc import OPTION
-from leadline.observe.gclog import parse
+from leadline.observe.gclog.files import parse
 
 SOURCE = Path(__file__).parent / "Planted.java"
 COLLECTORS = {

@@ -76,7 +76,7 @@ def read(command: list[str], path: Path) -> Read:
 
 def against_the_recorder(real: Real) -> str:
     """Collections that both have, and how the sums differ; those at the ends of a recording are in one only."""
-    from leadline.observe.gclog import parse
+    from leadline.observe.gclog.files import parse
 
     logged: dict[int, list[float]] = {}
     for pause in parse(real.path).pauses:

@@ -12,9 +12,8 @@ from leadline.host import here
 from leadline.host.java import find_java
 from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError
-from leadline.places.guest import initramfs, kernels, machine
-from leadline.places.guest.boot import Boot
-from leadline.places.guest.initramfs import Node, Tree
+from leadline.places.guest import kernels, machine
+from leadline.places.guest.boot import Boot, Node, Tree, base_system, cached_archive, join_archives, libraries, modules
 from leadline.places.guest.kernels import Kernel
 
 _MEMORY = 1 << 30  # bytes
@@ -54,15 +53,15 @@ def java_tree(directory: Path, programs: Sequence[Path] = (_PROGRAM,), modules: 
     files = [path for path in (*runtime.rglob("*"), *classes.rglob("*")) if path.is_file()]
     binaries = [runtime / "bin" / "java", runtime / "lib" / "server" / "libjvm.so"]
     tree = {str(path.relative_to(directory)): Node(path.resolve()) for path in files}
-    shared = initramfs.libraries(binaries)  # its own are found beside it
+    shared = libraries(binaries)  # its own are found beside it
     return {name: node for name, node in shared.items() if "jre/" not in name} | tree
 
 
 def image(kernel: Kernel, directory: Path, *more: Path) -> Path:
     """An initial file system with the kernel's modules, and ``more`` archives. Raises LeadlineError."""
-    tree = initramfs.base(kernels.busybox(tell)) | initramfs.modules(kernel.modules)
+    tree = base_system(kernels.busybox(tell)) | modules(kernel.modules)
     joined = directory / f"{kernel.release}.cpio"
-    initramfs.join([initramfs.cached(tree, directory / "parts"), *more], joined)
+    join_archives([cached_archive(tree, directory / "parts"), *more], joined)
     return joined
 
 
@@ -74,7 +73,7 @@ def tell(text: str) -> None:
 def measure(jobs: Sequence[tuple[str, int]], directory: Path, scale: int) -> Iterator[Measured]:
     """Each kernel with its seed, in their order, as many guests at once as there are CPUs. Raises LeadlineError."""
     host = LocalHost()
-    program = initramfs.cached(java_tree(directory / "java"), directory / "parts")
+    program = cached_archive(java_tree(directory / "java"), directory / "parts")
     found = [kernels.provision(name, tell) for name in dict.fromkeys(name for name, _ in jobs)]
     booted = {kernel.name: (kernel, image(kernel, directory, program)) for kernel in found}
 

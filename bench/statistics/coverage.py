@@ -36,11 +36,10 @@ from scipy import stats  # noqa: E402
 from leadline.analysis.columns import Model as Columns  # noqa: E402
 from leadline.analysis.columns import fitted_with_strata  # noqa: E402
 from leadline.analysis.comparisons import Family  # noqa: E402
-from leadline.analysis.linear import Fit, fit  # noqa: E402
-from leadline.analysis.strata import Strata  # noqa: E402
+from leadline.analysis.linear import Fit, Strata, fit  # noqa: E402
+from leadline.analysis.mixed import whiten  # noqa: E402
 from leadline.analysis.study import analyse  # noqa: E402
 from leadline.analysis.table import Floats, Sample, StudyTable, sample_of  # noqa: E402
-from leadline.analysis.whitening import whiten  # noqa: E402
 from leadline.design.kinds import KINDS  # noqa: E402
 from leadline.design.make import make_plan  # noqa: E402
 from leadline.layouts import switchback_plan  # noqa: E402

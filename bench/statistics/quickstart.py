@@ -24,7 +24,7 @@ import numpy as np
 from scipy import optimize, stats
 
 from bench.statistics.components import Noise, observations, plan_of
-from leadline.analysis.claims import claimed
+from leadline.analysis.selection import claimed
 from leadline.analysis.study import analyse
 
 CPU = "cpu_per_transaction"

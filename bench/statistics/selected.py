@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import numpy as np
 
 from bench.statistics.components import LAYOUTS, SOURCES, observations, plan_of
-from leadline.analysis.claims import claimed, key
+from leadline.analysis.selection import claim_key, claimed
 from leadline.analysis.study import analyse
 from leadline.model.result import Interval
 
@@ -48,7 +48,7 @@ def study(layout: str, source: str, seed: int) -> list[tuple[bool, bool, bool]]:
     analysis = analyse(plan, merged, list(RESPONSES))
     claims, rows = claimed(analysis), []
     for response in analysis.responses:
-        chosen = [effect for effect in response.effects if key(effect) in claims]
+        chosen = [effect for effect in response.effects if claim_key(effect) in claims]
         largest = max((abs(effect.percent or 0.0) for effect in chosen), default=0.0)
         for effect in chosen:
             truth = float(gains[RESPONSES.index(effect.response), names.index(effect.factor)])

@@ -11,8 +11,7 @@ import numpy as np
 from leadline.analysis.columns import Main, Model
 from leadline.analysis.comparisons import Family, effects_of
 from leadline.analysis.hosts import RANDOM_FROM, HostPart, HostsFit, on_hosts
-from leadline.analysis.scale import Scale
-from leadline.analysis.table import Floats, Sample, StudyTable
+from leadline.analysis.table import Floats, Sample, Scale, StudyTable
 from leadline.model import distributions
 from leadline.model.result import AcrossHosts, Effect, HostEffect, HostSpread, Interval, ResponseKind
 from leadline.model.units import format_number

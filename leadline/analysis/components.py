@@ -7,14 +7,10 @@ import math
 import numpy as np
 
 from leadline.analysis.columns import Model
-from leadline.analysis.linear import Fit
-from leadline.analysis.mixed import MixedFit
-from leadline.analysis.scale import Scale
-from leadline.analysis.strata import Strata
-from leadline.analysis.table import Sample
-from leadline.analysis.two_strata import TwoStrataFit
-from leadline.analysis.unequal import UnequalFit
-from leadline.analysis.whitening import whiten
+from leadline.analysis.linear import Fit, Strata
+from leadline.analysis.mixed import MixedFit, whiten
+from leadline.analysis.table import Sample, Scale
+from leadline.analysis.unequal import TwoStrataFit, UnequalFit
 from leadline.model import distributions
 from leadline.model.result import Component, Interval
 

@@ -9,11 +9,9 @@ import numpy as np
 
 from leadline.analysis.columns import Model, fitted_with_strata
 from leadline.analysis.comparisons import EXACT, LOST, NO_NOISE, TOO_NOISY, Family
-from leadline.analysis.composite import as_one_factor
 from leadline.analysis.instances import InstancesFit, between_instances
 from leadline.analysis.linear import Fit, Residual, pooled
-from leadline.analysis.scale import Scale, response_kind, scale_of
-from leadline.analysis.table import Floats, Sample, StudyTable, sample_of
+from leadline.analysis.table import Floats, Sample, Scale, StudyTable, as_one_factor, response_kind, sample_of, scale_of
 from leadline.analysis.unequal import FEWEST
 from leadline.model import distributions
 from leadline.model.plan import Plan, Treatment

@@ -9,11 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy  # loads scipy.stats at its first use
 
-from leadline.analysis.discovery import holm
-from leadline.analysis.linear import Fit, fit
-from leadline.analysis.scale import Scale
-from leadline.analysis.strata import centred
-from leadline.analysis.table import Floats, Ints, Sample
+from leadline.analysis.linear import Fit, centred, fit
+from leadline.analysis.selection import holm
+from leadline.analysis.table import Floats, Ints, Sample, Scale
 from leadline.model import distributions
 from leadline.model.result import Drift, DriftVerdict, Interval
 

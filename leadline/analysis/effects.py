@@ -10,45 +10,21 @@ from functools import partial
 
 import numpy as np
 
+from leadline.analysis import comparisons, forks
 from leadline.analysis.across_hosts import Hosts, across_hosts, baseline_over_hosts
 from leadline.analysis.carry import CarryOver, carry_over
 from leadline.analysis.columns import Model, fitted_with_strata
-from leadline.analysis.comparisons import (
-    EXACT,
-    LARGEST,
-    LOST,
-    NO_NOISE,
-    Family,
-    cell_means,
-    effects_of,
-    interactions_of,
-    ordered_groups,
-    unestimated,
-)
 from leadline.analysis.components import components_of, model_sentence
 from leadline.analysis.covariates import Checked, checked, gain_sentence, with_gain
 from leadline.analysis.drift import drift, judged, no_drift
-from leadline.analysis.forks import (
-    NO_ORDER,
-    ONE_WORLD,
-    constant_levels,
-    identical_levels,
-    named,
-    of_one_world,
-    told,
-    without,
-)
 from leadline.analysis.hosts import HostPart, HostsFit, hosts_fit
 from leadline.analysis.instances import Instances, between_instances
-from leadline.analysis.lenth import LenthFit, lenth_fit
-from leadline.analysis.linear import Fit, detectable
+from leadline.analysis.linear import Fit, Strata, detectable
 from leadline.analysis.mixed import MixedFit
 from leadline.analysis.robust import with_ranks
-from leadline.analysis.scale import Scale, baseline_mean, response_kind, scale_of
 from leadline.analysis.selection import luck, with_selection
 from leadline.analysis.sequential import Interim
-from leadline.analysis.strata import Strata
-from leadline.analysis.table import Floats, Sample, StudyTable, sample_of
+from leadline.analysis.table import Floats, Sample, Scale, StudyTable, baseline_mean, response_kind, sample_of, scale_of
 from leadline.model.plan import Role
 from leadline.model.result import (
     CellMean,
@@ -183,7 +159,7 @@ _UNJUDGED = {
     "two or more replicates are needed",
     "trial": "it changes only between trials, and too few of these are repeated to know their noise; "
     "two or more replicates are needed",
-    "block": LOST,
+    "block": comparisons.LOST,
 }
 _ALIASED = (
     "these runs cannot distinguish it from the other factors; running the missing trials, or a "
@@ -246,7 +222,7 @@ def measured(table: StudyTable, responses: Sequence[str], level: float) -> list[
             )
             continue
         scale = scale_of(response_kind(response), sample)
-        slope = no_drift(NO_ORDER) if table.exact else drift(scale, sample, level)
+        slope = no_drift(forks.NO_ORDER) if table.exact else drift(scale, sample, level)
         figures.append(Measured(response, sample, broken, "", scale, slope))
     drifts = judged([measured_.drift for measured_ in figures])
     return [replace(measured_, drift=slope) for measured_, slope in zip(figures, drifts, strict=True)]
@@ -266,21 +242,21 @@ def analyse_response(
     warnings = [f"{response}: {sentence}" for sentence in _doubts(figures, kind)]
     if scale is None:
         return _without(table, figures, kind, level, margin), warnings
-    whole, every, same = table, sample, identical_levels(table, sample) if table.exact else frozenset()
+    whole, every, same = table, sample, forks.identical_levels(table, sample) if table.exact else frozenset()
     if same:
-        table = without(whole, same)
+        table = forks.without(whole, same)
         sample, _ = sample_of(table, response)
     chosen = _fitted(table, sample, scale, over_time.detected)
     if chosen.model.covariates:
         chosen = _with_gain(chosen, table, sample, scale, over_time.detected)
     model, fit = chosen.model, chosen.fit
     warnings += [f"{response}: {sentence}" for sentence in _disturbances(chosen)]
-    family = Family.of(fit, [model.effect(main) for main in model.mains], level, interim)
+    family = comparisons.Family.of(fit, [model.effect(main) for main in model.mains], level, interim)
     effects = _scoped_effects(table, sample, kind, scale, chosen, family, level, margin)
     if table.exact:
-        effects += [unestimated(whole, main, kind.name) for main in same]
-        constant = named(table, constant_levels(model, fit))
-        effects = told(every, effects, named(whole, same), constant, kind.higher_is_better)
+        effects += [comparisons.unestimated(whole, main, kind.name) for main in same]
+        constant = forks.named(table, forks.constant_levels(model, fit))
+        effects = forks.told(every, effects, forks.named(whole, same), constant, kind.higher_is_better)
     noise, paired, cells = _Noise(), list[Interaction](), list[CellMean]()
     components: tuple[Component, ...] = ()
     if not verdicts_only:
@@ -288,8 +264,8 @@ def analyse_response(
         effects, sentences = with_ranks(effects, table, sample, kind, scale, model, family, fit, level)
         warnings += [f"{response}: {sentence}" for sentence in sentences]
         noise = _noise(table, sample, scale, model, fit, family, level, kind)
-        paired = interactions_of(table, kind, scale, model, fit, level, margin, interim)
-        cells = cell_means(table, sample, scale, paired, fit, level)
+        paired = comparisons.interactions_of(table, kind, scale, model, fit, level, margin, interim)
+        cells = comparisons.cell_means(table, sample, scale, paired, fit, level)
         components = _components(scale, sample, chosen, level)
     mean, interval, blocks = _baseline(scale, sample, level)
     hosts = None
@@ -362,15 +338,15 @@ def _scoped_effects(
     kind: ResponseKind,
     scale: Scale,
     chosen: _Fitted,
-    family: Family,
+    family: comparisons.Family,
     level: float,
     margin: float | None,
 ) -> list[Effect]:
     """The effects of the factors, each with the scope it holds for."""
     model, fit = chosen.model, chosen.fit
-    lost = _UNJUDGED.get(chosen.strata.unjudged, _ALIASED if table.screening else LOST)
+    lost = _UNJUDGED.get(chosen.strata.unjudged, _ALIASED if table.screening else comparisons.LOST)
     lost = ON_ONE_HOST if isinstance(fit, HostsFit) else lost
-    effects = effects_of(table, sample, kind, scale, model, family, level, margin, lost)
+    effects = comparisons.effects_of(table, sample, kind, scale, model, family, level, margin, lost)
     if sample.slotted and len(np.unique(sample.trials)) == 1:
         effects = [_of_this_instance(effect) for effect in effects]
     if isinstance(fit, HostsFit) and not fit.random:
@@ -394,8 +370,8 @@ def _each_host(fit: Fit) -> str:
 def _unknown(table: StudyTable, sample: Sample, fit: Fit) -> str:
     """Why the noise is not known, empty where it is."""
     if fit.df <= 0:
-        return ONE_WORLD if table.exact and len(np.unique(sample.blocks)) == 1 else NO_NOISE
-    return EXACT if fit.sigma == 0 else ""
+        return forks.ONE_WORLD if table.exact and len(np.unique(sample.blocks)) == 1 else comparisons.NO_NOISE
+    return comparisons.EXACT if fit.sigma == 0 else ""
 
 
 def _of_this_instance(effect: Effect) -> Effect:
@@ -440,13 +416,13 @@ def _of_one_host(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -
     if fit.df <= 0 and table.screening:
         widest, saturated, strata = fitted_with_strata(table, sample, values, False, saturated=True)
         rows = [*(widest.effect(main) for main in widest.mains), *(widest.interaction(pair) for pair in widest.pairs)]
-        guessed = lenth_fit(saturated, np.array(rows))
-        if isinstance(guessed, LenthFit):
+        guessed = comparisons.lenth_fit(saturated, np.array(rows))
+        if isinstance(guessed, comparisons.LenthFit):
             model, fit = widest, guessed
     instances = between_instances(model, sample, scale, fit, strata) if sample.slotted else None
     fit = instances.fit if instances else fit
     if table.exact and len(np.unique(sample.blocks)) == 1:
-        fit = of_one_world(fit)
+        fit = forks.of_one_world(fit)
     if carried is not None and isinstance(fit, MixedFit):
         fit = carried.around(fit)
     return _Fitted(model, fit, strata, carried, instances, check.told)
@@ -455,7 +431,7 @@ def _of_one_host(table: StudyTable, sample: Sample, scale: Scale, timed: bool) -
 def _notes(table: StudyTable, sample: Sample, chosen: _Fitted) -> list[str]:
     used = frozenset((first[0], other[0]) for first, other in chosen.model.pairs)
     notes = alias_notes(table, sample, used)
-    if isinstance(chosen.fit, LenthFit):
+    if isinstance(chosen.fit, comparisons.LenthFit):
         notes.append(LENTH)
     if sample.slotted and len(np.unique(sample.trials)) == 1:
         notes.append(ONE_INSTANCE)
@@ -496,10 +472,10 @@ def _without(
     table: StudyTable, figures: Measured, kind: ResponseKind, level: float, margin: float | None
 ) -> ResponseAnalysis:
     sample, reason = figures.sample, figures.reason
-    effects = [unestimated(table, main, kind.name, reason) for main in table.comparisons()]
+    effects = [comparisons.unestimated(table, main, kind.name, reason) for main in table.comparisons()]
     if table.exact and reason == SAME:
-        same = named(table, identical_levels(table, sample))
-        effects = told(sample, effects, same, frozenset(), kind.higher_is_better)
+        same = forks.named(table, forks.identical_levels(table, sample))
+        effects = forks.told(sample, effects, same, frozenset(), kind.higher_is_better)
     return ResponseAnalysis(
         response=kind.name,
         baseline_mean=baseline_mean(Scale(False, 0.0), sample, level)[0],
@@ -524,7 +500,7 @@ def _noise(
     scale: Scale,
     model: Model,
     fit: Fit,
-    family: Family,
+    family: comparisons.Family,
     level: float,
     kind: ResponseKind,
 ) -> _Noise:
@@ -549,8 +525,8 @@ def _groups(
     present = [0, *sorted({int(cell) for cell in sample.cells} - {0})]
     rows = np.array([model.treatment(table.cells[cell]) for cell in present])
     usable = [index for index, good in enumerate(fit.estimable(rows)) if good]
-    if not 2 <= len(usable) <= LARGEST:
+    if not 2 <= len(usable) <= comparisons.LARGEST:
         return ()
     names = [table.cell_name(table.cells[present[index]]) for index in usable]
-    groups = ordered_groups(fit, rows[usable], names, level, kind.higher_is_better)
+    groups = comparisons.ordered_groups(fit, rows[usable], names, level, kind.higher_is_better)
     return tuple(tuple(group) for group in groups)

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from leadline.analysis.columns import Main, Model
 from leadline.analysis.linear import Fit
 from leadline.analysis.table import Floats, Sample, StudyTable
-from leadline.analysis.two_strata import TwoStrataFit
-from leadline.analysis.unequal import UnequalFit
+from leadline.analysis.unequal import TwoStrataFit, UnequalFit
 
 RANDOM_FROM = 6  # hosts; fewer say too little of how an effect differs from host to host
 Noise = Literal["own", "family", "none"]

@@ -22,12 +22,9 @@ import numpy as np
 
 from leadline.analysis.carry import changing_factors
 from leadline.analysis.columns import Main, Model
-from leadline.analysis.linear import Fit, fit
-from leadline.analysis.mixed import MixedFit
-from leadline.analysis.scale import Scale
-from leadline.analysis.strata import Strata, centred, in_groups, innermost
-from leadline.analysis.table import Floats, Ints, Sample
-from leadline.analysis.whitening import whiten
+from leadline.analysis.linear import Fit, Strata, centred, fit, in_groups, innermost
+from leadline.analysis.mixed import MixedFit, whiten
+from leadline.analysis.table import Floats, Ints, Sample, Scale
 from leadline.model import distributions
 from leadline.model.result import Component
 from leadline.model.units import format_number

@@ -18,8 +18,7 @@ import numpy as np
 from leadline.analysis.columns import Model
 from leadline.analysis.comparisons import EXACT, NO_NOISE, Family
 from leadline.analysis.effects import fitted_response
-from leadline.analysis.scale import Scale, response_kind
-from leadline.analysis.table import Cell, Floats, Sample, StudyTable
+from leadline.analysis.table import Cell, Floats, Sample, Scale, StudyTable, response_kind
 from leadline.model.knob import Level
 from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Factor, Plan

@@ -17,12 +17,10 @@ from functools import lru_cache
 import numpy as np
 
 from leadline.analysis.columns import Main, Model
-from leadline.analysis.comparisons import Family
-from leadline.analysis.lenth import LenthFit
+from leadline.analysis.comparisons import Family, LenthFit
 from leadline.analysis.linear import Fit
-from leadline.analysis.scale import Scale
 from leadline.analysis.selection import key, places
-from leadline.analysis.table import Floats, Ints, Sample, StudyTable
+from leadline.analysis.table import Floats, Ints, Sample, Scale, StudyTable
 from leadline.model import distributions
 from leadline.model.result import Effect, Interval, ResponseKind, Robust, Verdict
 

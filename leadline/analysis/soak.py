@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from leadline.analysis.discovery import holm
-from leadline.analysis.local_level import contrast
+from leadline.analysis.changepoints import contrast
+from leadline.analysis.selection import holm
 from leadline.gcanalysis.trend import Array, Estimate, rhythm, season, thinned
 from leadline.model.distributions import t as student
 from leadline.model.units import rounded, signed

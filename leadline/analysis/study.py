@@ -1,15 +1,24 @@
-"""The analysis of a whole study."""
+"""The analysis of a whole study: its responses, and what a level does to each quantile of the response time.
+
+Quantile treatment effects are judged together. A trial's quantile comes from the histogram of all its requests, a
+slot's from those of the slot. These figures, one a trial or slot, are compared as any response is, so that trials,
+server instances and neighbouring slots are the units of noise, never single requests (Liu et al., "Large-scale online
+experimentation with quantile metrics", 2019, on what goes wrong else). The quantiles share the error rate (Bonferroni).
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+import numpy as np
+import scipy  # loads scipy.optimize at its first use
+
 from leadline.analysis.effects import analyse_response, measured
 from leadline.analysis.failures import failure_rates, failure_warnings, failures_by_class
-from leadline.analysis.scale import MARGIN
 from leadline.analysis.sequential import Interim
-from leadline.analysis.table import StudyTable
+from leadline.analysis.table import MARGIN, StudyTable
 from leadline.model.naming import Describe, plain_level
 from leadline.model.plan import Plan, Role
 from leadline.model.result import AtLeast, Effect, Observation, ResponseAnalysis, StudyAnalysis, Verdict
@@ -76,7 +85,7 @@ def analyse(
     left to ``leadline.conclude``. ``verdicts_only`` leaves out what no verdict on a level rests on, which takes most
     of the time: interactions, ranks, luck, shrinkage, groups, variance components. Nothing in the result
     is NaN or infinite: what cannot be estimated is None, with a reason.
-    ``covariates``: figures of the machine, by their names in ``model.disturbance.FIGURES``, for the model.
+    ``covariates``: figures of the machine, by their names in ``model.result.FIGURES``, for the model.
     ``equal_noise``: all levels are taken to have the same noise. ``interim``: how the family of a response is judged
     where this is one of several analyses of the study; plain intervals stay those of a single one.
     Raises ValueError for a level outside (0.5, 1) or a margin outside (0, 100).
@@ -126,3 +135,61 @@ def _drifts(analyses: Sequence[ResponseAnalysis]) -> Iterator[str]:
         others = ", ".join(analysis.response for analysis in alike if analysis is not surest)
         also = f" The same holds for {others}." if others else ""
         yield f"{surest.response}: {surest.drift.sentence} {remedy}{also}"
+
+
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+BEYOND = 2  # requests of a slot beyond a quantile, with fewer of which it is hardly more than the slowest one
+
+
+def quantile_effects(
+    plan: Plan,
+    observations: Sequence[Observation],
+    level: float = 0.95,
+    interim: Callable[[str], Interim | None] = lambda _: None,
+    describe: Describe = plain_level,
+    margin: float | None = MARGIN,
+    covariates: Sequence[str] = (),
+) -> tuple[Effect, ...]:
+    """The effects of every level on every quantile that the observations have, simultaneous over both; by quantile,
+    then as ranked. Empty where fewer than two quantiles were measured.
+    """
+    names = [name for name, share in QUANTILES.items() if _measured(observations, name, share)]
+    if len(names) < 2:
+        return ()
+
+    def shared(response: str) -> Interim:
+        return _shared(interim(response), level, len(names))
+
+    analysis = analyse(
+        plan, observations, names, level, describe, margin, verdicts_only=True, interim=shared, covariates=covariates
+    )
+    return tuple(effect for response in analysis.responses for effect in response.effects)
+
+
+def _measured(observations: Sequence[Observation], name: str, share: float) -> bool:
+    """Whether the observations have figures of a quantile, with requests enough beyond it in a slot."""
+    having = [
+        observation.responses
+        for observation in observations
+        if observation.failure is None and name in observation.responses
+    ]
+    counts = [
+        observation.responses["throughput"] * observation.seconds
+        for observation in observations
+        if observation.failure is None and observation.seconds is not None and "throughput" in observation.responses
+    ]
+    return bool(having) and (not counts or float(np.median(counts)) * (1 - share) >= BEYOND)
+
+
+def _shared(inner: Interim | None, level: float, count: int) -> Interim:
+    """How one of ``count`` families judges that share the error rate; ``inner``: one alone, at an interim analysis."""
+    alpha = (1 - level) / count
+    if inner is None:
+        return Interim(1 - alpha, lambda p_value: min(1.0, count * p_value))
+    if inner.level >= 1:
+        return inner
+    repeated = inner.repeated
+    nominal = scipy.optimize.brentq(
+        lambda power: repeated(math.exp(power)) - alpha, math.log(1e-14), math.log(1 - inner.level)
+    )
+    return Interim(1 - math.exp(nominal), lambda p_value: min(1.0, count * repeated(p_value)))

@@ -12,8 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from leadline.analysis.columns import Model
-from leadline.analysis.linear import Fit, fit
-from leadline.analysis.strata import centred, innermost
+from leadline.analysis.linear import Fit, centred, fit, innermost
 from leadline.analysis.table import Floats, Sample, StudyTable, sample_of
 from leadline.model.naming import plain_level
 from leadline.model.plan import Plan

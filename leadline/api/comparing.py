@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from leadline.api.labs import Lab
-from leadline.api.results import StudyResult
+from leadline.api.results import Lab, StudyResult
 from leadline.conclude.between import Between, History, Run, between, history
 from leadline.model.conditions import (
     SOAK_RESPONSES,

@@ -12,14 +12,13 @@ from leadline.api.results import StudyResult
 from leadline.api.running import Run, checked, open_testbed
 from leadline.api.studies import Study
 from leadline.checks.files.stack import read_stack
-from leadline.conclude.counted import COUNTS, LAYOUTS, OF_COUNTS, OF_SERVERS, Counted
-from leadline.conclude.gate import Gate, counted_gate, gate_of
+from leadline.conclude.gate import COUNTS, LAYOUTS, OF_COUNTS, OF_SERVERS, Counted, Gate, counted_gate, gate_of
 from leadline.experiments.counting import LONGEST, counted, services
 from leadline.experiments.gate import BASE, HEAD, built, command_study, of_jars, of_stack_files, server_study
 from leadline.experiments.stackfiles import first
 from leadline.experiments.trying import scenario_of
 from leadline.host.local import LocalHost
-from leadline.host.scratch import Scratch
+from leadline.host.paths import Scratch
 from leadline.load.convert.formats import of_file
 from leadline.load.result import read_summary
 from leadline.model.conditions import exit_code, parse

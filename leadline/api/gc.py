@@ -7,26 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from leadline.gcanalysis.events import GcLog
-from leadline.gcanalysis.summary import GcSummary
-from leadline.observe.gclog.files import logs_of
-from leadline.observe.gclog.follow import Follower, News, news
-from leadline.observe.gclog.report import COLUMNS, LogFigures, Logs, events_of, read
-
-__all__ = [
-    "COLUMNS",
-    "Follower",
-    "GcSummary",
-    "LogFigures",
-    "Logs",
-    "News",
-    "events_of",
-    "following",
-    "logs_of",
-    "markdown",
-    "news",
-    "pages",
-    "read",
-]
+from leadline.observe.gclog.follow import Follower
+from leadline.observe.gclog.report import LogFigures, Logs
 
 
 @contextmanager
@@ -35,7 +17,7 @@ def following(source: Path) -> Iterator[Follower]:
     if source.exists() or not str(source).isdecimal():
         yield Follower(source)
         return
-    from leadline.host.jvm import gc_log, heap_of
+    from leadline.host.java import gc_log, heap_of
     from leadline.host.procfs import read_stat
 
     pid = int(str(source))
@@ -47,13 +29,6 @@ def following(source: Path) -> Iterator[Follower]:
             return begun is None or now is None or now.start != begun.start or not now.alive
 
         yield Follower(path, ended, heap_of(pid))
-
-
-def markdown(logs: Logs) -> str:
-    """Findings, figures and differences, for an issue or a wiki."""
-    from leadline.report.gc_page import gc_markdown
-
-    return gc_markdown(logs)
 
 
 def pages(out: Path) -> tuple[Callable[[GcLog, LogFigures], None], Callable[[Logs], Path]]:

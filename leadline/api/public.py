@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from leadline.api.labs import Lab, load_lab
-from leadline.api.results import StudyResult, TuningResult, analyse
+from leadline.api.results import Lab, StudyResult, TuningResult, analyse, load_lab
 from leadline.api.running import Run, open_testbed, plan, run
 from leadline.api.studies import Study, Tuning, read
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError

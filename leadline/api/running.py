@@ -10,18 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leadline.api.labs import Lab
-from leadline.api.results import StudyResult, TuningResult
+from leadline.api.results import Lab, StudyResult, TuningResult
 from leadline.api.studies import Study, Tuning
 from leadline.checks.plan import Planned
 from leadline.experiments.session import BLOCKS, Proposal, Session
-from leadline.experiments.tuning.part import steps_left_out, tuning_catalogue
-from leadline.experiments.tuning.run import TuningRun
+from leadline.experiments.tuning import TuningRun, steps_left_out, tuning_catalogue
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Knob
 from leadline.model.record import StudyRecord
 from leadline.model.study import StackChoice
-from leadline.places import choice
+from leadline.places import testbed
 from leadline.places.testbed import RunOptions, Testbed
 from leadline.store.claims import LIVE, is_used, log_path
 from leadline.store.lab import Store
@@ -79,7 +77,7 @@ def open_testbed(
     """
     if truth is not None:
         return simulated(truth, lab, disposable=disposable, watcher=watcher, subject=subject)
-    return choice.open_testbed(_stack(subject), Path(lab), watcher, disposable, _services(subject))
+    return testbed.open_testbed(_stack(subject), Path(lab), watcher, disposable, _services(subject))
 
 
 def _stack(subject: Study | StudyResult | Tuning | None) -> StackChoice | None:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leadline.capacity.cells import Measured, Point
-from leadline.capacity.fit import OTHER, Model, fit
+from leadline.capacity.fit import OTHER, Measured, Model, Point, fit
 from leadline.capacity.network import Solution, rates
 from leadline.model import distributions
 from leadline.model.errors import UsageError

@@ -12,14 +12,14 @@ from leadline.checks.load import without_effect
 from leadline.checks.machine import check_machine, check_side_by_side
 from leadline.checks.subject import OVERHEAD, subject_of
 from leadline.design.kinds import DesignError
-from leadline.design.plots import is_live
+from leadline.design.order import is_live
 from leadline.design.profiling import middle_half, profiled
 from leadline.host import here
 from leadline.host.base import HERE, PlannedHost
 from leadline.host.registry import is_machine
 from leadline.layouts import layout_of, one_by_one
 from leadline.load.knobs import why_not
-from leadline.model import places as placements
+from leadline.model import hosts as placements
 from leadline.model.bounds import RawLevel
 from leadline.model.design import Design
 from leadline.model.errors import UsageError, nearest

@@ -16,8 +16,7 @@ from leadline.model.study import StackChoice, Study
 from leadline.model.units import format_size
 from leadline.model.workload import Workload
 from leadline.stack import registry
-from leadline.stack.base import Application
-from leadline.stack.deployment import Feature
+from leadline.stack.base import Application, Feature
 from leadline.stack.options import KNOBS as LIMITS
 from leadline.stack.servers import jvm, knobs
 

@@ -14,7 +14,7 @@ from leadline.model.knob import KnobOwner, Level
 from leadline.model.ownstack import ServerName
 from leadline.model.plan import Factor
 from leadline.model.study import StackChoice, Study
-from leadline.stack.pages.server import is_java, java_server
+from leadline.stack.pages import is_java, java_server
 from leadline.stack.registry import application_of, check_http, server_of, servers_with
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import common

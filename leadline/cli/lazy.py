@@ -295,8 +295,8 @@ Study:
   quickstart run        Run the built-in study ``quickstart``: about eight minutes on two cores.
   studies    init       List the built-in studies and tunings.
   plan       plan       Print a study's plan, what it can tell and what it mixes up; save it; check a saved one.
-  power      plan_power What a study will find at the noise of earlier trials, and what an effect needs.
-  simulate   plan_power How often a study would be right: many simulated studies against a known truth.
+  power      plan       What a study will find at the noise of earlier trials, and what an effect needs.
+  simulate   plan       How often a study would be right: many simulated studies against a known truth.
   confirm    confirm    Confirm the best setting of a finished study by fresh trials against the baseline.
   bisect     bisect     Find which change between two ends makes the difference: levels of a factor, or settings.
   knee       bisect     Search for the largest load that keeps the limits: whole trials, steps, bisection, an interval.

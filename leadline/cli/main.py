@@ -21,8 +21,8 @@ import typer
 import leadline
 from leadline.cli.lazy import LazyCommands
 from leadline.cli.output import errors
-from leadline.host.private import redacted, usual_mask
 from leadline.host.process import one_blas_thread
+from leadline.host.textfile import redacted, usual_mask
 from leadline.model.errors import LeadlineError, printable, shortened
 from leadline.trial.interruption import Interruption
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from leadline.analysis.claims import Key, claimed, key
 from leadline.analysis.contrasts import Change
 from leadline.analysis.returns import Returns
-from leadline.analysis.scale import response_kind
+from leadline.analysis.selection import Key, claim_key, claimed
+from leadline.analysis.table import response_kind
 from leadline.conclude.explanation import told_frames, told_waits
 from leadline.conclude.loads import of_loads
 from leadline.conclude.question import (
@@ -265,7 +265,7 @@ def _shared(moved: Sequence[_Setting], facts: Facts) -> list[str]:
 
 def _holds(effect: Effect, facts: Facts) -> bool:
     """Whether a verdict holds beside those on all other responses: at most 5 in 100 answers have a false one."""
-    return effect.p_adjusted is None or key(effect) in facts.claims
+    return effect.p_adjusted is None or claim_key(effect) in facts.claims
 
 
 def _perhaps(settings: Sequence[_Setting], analysis: StudyAnalysis, facts: Facts) -> list[str]:

@@ -16,15 +16,7 @@ from leadline.model.judgement import UNFINISHED, Judgement
 from leadline.model.naming import Describe
 from leadline.model.plan import Plan, Treatment
 from leadline.model.record import CAME_LATE, WARMING, SlotRecord, StudyRecord, TrialRecord, TrialState
-from leadline.model.result import (
-    Effect,
-    Interaction,
-    Interval,
-    Observation,
-    ResponseAnalysis,
-    StudyAnalysis,
-    Verdict,
-)
+from leadline.model.result import Effect, Interaction, Interval, Observation, ResponseAnalysis, StudyAnalysis, Verdict
 from leadline.model.workload import is_load
 
 ENOUGH = 0.5  # of what was asked of a level, and of its baseline, must be measured for a figure

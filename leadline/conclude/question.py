@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from leadline.analysis.returns import Returns, is_size
-from leadline.analysis.scale import response_kind
+from leadline.analysis.table import response_kind
 from leadline.conclude.wording import listed, noun, signed, size
 from leadline.model.knob import Level
 from leadline.model.naming import Describe

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from leadline.analysis.soak import CHANCE, DAY, Drift, Series, Soak, duration_text, judge
+from leadline.analysis.soak import CHANCE, Drift, Series, Soak, duration_text, judge
 from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.result import AtLeast
 from leadline.model.soak import Gap, Interval, SoakTimes, gaps
@@ -267,6 +267,3 @@ def _document(drift: Drift) -> dict[str, Any]:
         "since_s": drift.since,
         "since_between_s": None if drift.since is None else [drift.earliest, drift.latest],
     }
-
-
-__all__ = ["DAY", "FIGURES", "METRICS", "SoakAnswer", "by_stretch", "conclude_soak", "series_of"]

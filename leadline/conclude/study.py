@@ -9,12 +9,10 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from leadline.analysis.carry import HIDDEN
-from leadline.analysis.composite import as_one_factor
-from leadline.analysis.quantiles import quantile_effects
 from leadline.analysis.returns import FEWEST, Returns, diminishing_returns
-from leadline.analysis.scale import inside, response_kind
 from leadline.analysis.sequential import Interim
-from leadline.analysis.study import analyse
+from leadline.analysis.study import analyse, quantile_effects
+from leadline.analysis.table import as_one_factor, inside, response_kind
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.confirmation import confirmations_of
 from leadline.conclude.disturbance import disturbance_of, width_cost
@@ -24,12 +22,12 @@ from leadline.conclude.waiting import Served, explain_waits
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
 from leadline.conclude.wording import configuration_names, signed
 from leadline.design.profiling import Place
-from leadline.model.disturbance import OTHERS
 from leadline.model.knob import Level
 from leadline.model.naming import Describe, describing
 from leadline.model.plan import Plan
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import (
+    OTHERS,
     Disturbance,
     Effect,
     Interaction,

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from leadline.analysis.contrasts import Change, contrasts, mean_contrasts
-from leadline.analysis.scale import inside
+from leadline.analysis.table import inside
 from leadline.conclude.answer import SIMULATED, changes
 from leadline.conclude.wording import MOST, listed, noun
 from leadline.model.result import Disturbance, Verdict
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Measured, Progress, Stage
-from leadline.planning.sequence.advance import sharing
-from leadline.planning.sequence.compare import TUNED, UNTUNED
+from leadline.planning.sequence.compare import TUNED, UNTUNED, sharing
 from leadline.planning.sequence.keep import FALSE_KEEP, candidate_pair, describe, modes_of, noise_of_others
 
 

@@ -20,25 +20,7 @@ from leadline.analysis.frames import Recording, frame_effects
 from leadline.conclude.explanation import MOST_TOLD, Group, Statements, Unit, grouped, layer_of, short
 from leadline.conclude.explanation import sentence as frames_sentence
 from leadline.design.profiling import Place
-from leadline.model.frames import (
-    APPLICATION,
-    CODE,
-    CONNECTION_WAIT,
-    DATABASE_WAIT,
-    DELAYED,
-    DRIVER,
-    DRIVING,
-    LOCK_WAIT,
-    OTHER_WAIT,
-    OUTSIDE,
-    PAUSED,
-    SLEEP,
-    STATEMENT_TIME,
-    THREAD_WAIT,
-    FrameEffects,
-    LevelWaits,
-    StudyWaits,
-)
+from leadline.model import frames
 from leadline.model.knob import Level
 from leadline.model.naming import Describe
 from leadline.model.plan import Factor, Plan
@@ -48,15 +30,15 @@ from leadline.model.units import rounded
 Parts = dict[str, float]  # ms by part and, behind a semicolon, the code that waited
 # Response of each part of the mean; those of the server's threads are taken from their waits where these are recorded.
 _COUNTED = {
-    CODE: "application_cpu_per_transaction",
-    DELAYED: "run_delay",
-    THREAD_WAIT: "thread_wait",
-    DRIVING: "driver_wait",
-    CONNECTION_WAIT: "connection_wait",
-    DATABASE_WAIT: "statement_time",
-    PAUSED: "pause_wait",
+    frames.CODE: "application_cpu_per_transaction",
+    frames.DELAYED: "run_delay",
+    frames.THREAD_WAIT: "thread_wait",
+    frames.DRIVING: "driver_wait",
+    frames.CONNECTION_WAIT: "connection_wait",
+    frames.DATABASE_WAIT: "statement_time",
+    frames.PAUSED: "pause_wait",
 }
-_RECORDED = (CONNECTION_WAIT, DATABASE_WAIT, PAUSED, DELAYED)
+_RECORDED = (frames.CONNECTION_WAIT, frames.DATABASE_WAIT, frames.PAUSED, frames.DELAYED)
 _BANDS = {"p50": (0.4, 0.6), "p99": (0.98, 0.998)}  # ranks of the requests that are about as slow
 _FEWEST = 200  # requests of a slot or trial whose p99 is told
 _ONE_EACH = (0.8, 1.25)  # requests of a transaction from and until which a request's parts are the transaction's
@@ -124,8 +106,8 @@ def requests_of(
             if part == _IDLE:
                 if since is not None and parts:
                     whole = begin - since[0]
-                    parts[PAUSED] = first - since[1]
-                    parts[CODE] = whole - sum(parts.values())
+                    parts[frames.PAUSED] = first - since[1]
+                    parts[frames.CODE] = whole - sum(parts.values())
                     requests.append(Request(whole, dict(parts)))
                 since, parts = (end, last), defaultdict(float)
             elif part:
@@ -138,20 +120,20 @@ def part_of(event: str, stack: str) -> str:
     """Of a wait: its part and the code that waits, ``_IDLE`` for one for work, empty for one of neither."""
     names = stack.split(";")
     at = next((at for at, name in enumerate(names) if name.endswith(_GET)), len(names))
-    code = next((short(name) for name in reversed(names[:at]) if layer_of(name) == APPLICATION), "")
-    drives = any(layer_of(name) == DRIVER for name in names)
+    code = next((short(name) for name in reversed(names[:at]) if layer_of(name) == frames.APPLICATION), "")
+    drives = any(layer_of(name) == frames.DRIVER for name in names)
     if event == "jdk.SocketRead":
-        part = DATABASE_WAIT if drives else OTHER_WAIT if code else _IDLE
+        part = frames.DATABASE_WAIT if drives else frames.OTHER_WAIT if code else _IDLE
     elif event == "jdk.JavaMonitorEnter":
-        part = LOCK_WAIT
+        part = frames.LOCK_WAIT
     elif not code:
         return _IDLE if event != "jdk.ThreadSleep" else ""
     elif at < len(names):
-        part = CONNECTION_WAIT
+        part = frames.CONNECTION_WAIT
     elif any(name.rpartition(".")[0].endswith(_LOCKS) or f"{lock}$" in name for name in names for lock in _LOCKS):
-        part = LOCK_WAIT
+        part = frames.LOCK_WAIT
     else:
-        part = DATABASE_WAIT if drives else SLEEP
+        part = frames.DATABASE_WAIT if drives else frames.SLEEP
     return f"{part};{code}" if part and code else part
 
 
@@ -161,7 +143,7 @@ def explain_waits(
     served: Mapping[Place, Served],
     describe: Describe,
     statements: Mapping[Place, Statements] = MappingProxyType({}),
-) -> StudyWaits | None:
+) -> frames.StudyWaits | None:
     """``served`` and ``statements``: by number of the trial, and slot. None where nothing tells what response times
     consist of.
     """
@@ -178,7 +160,7 @@ def explain_waits(
         if (of_place := statements.get((observation.trial, observation.slot)))
         and observation.responses.get("throughput")
     ]
-    responses = [name for name in (STATEMENT_TIME, "mean", *_BANDS) if any(name in unit.parts for unit in units)]
+    responses = [name for name in (frames.STATEMENT_TIME, "mean", *_BANDS) if any(name in unit.parts for unit in units)]
     levels = []
     for comparison in plan.comparisons:
         factor = next(factor for factor in plan.factors if factor.name == comparison.factor)
@@ -197,7 +179,7 @@ def explain_waits(
                 sentence = frames_sentence(effects, unit_of(name, response)) + _calls(
                     of_response, effects, factor, comparison.level
                 )
-                levels.append(LevelWaits(factor.name, comparison.level, name, response, effects, sentence))
+                levels.append(frames.LevelWaits(factor.name, comparison.level, name, response, effects, sentence))
     if not levels:
         return None
     slow = _slow(plan, observations, served, describe)
@@ -207,24 +189,24 @@ def explain_waits(
         note = (
             "Parts that go on at once overlap. `profile: full` also tells p50, p99, locks, sleeps, and what code waits."
         )
-    return StudyWaits(tuple(levels), tuple(slow), (note,))
+    return frames.StudyWaits(tuple(levels), tuple(slow), (note,))
 
 
 def unit_of(name: str, response: str) -> Unit:
     """Of the figures of a level, called ``name``."""
-    of_statements = response == STATEMENT_TIME
+    of_statements = response == frames.STATEMENT_TIME
     what = "time of statements" if of_statements else response
     return Unit(f"{name}, {what}", "ms", absolute=True, whole=what if of_statements else "response time")
 
 
 def _by_statement(observation: Observation, statements: Statements) -> _Unit:
     throughput = observation.responses["throughput"]
-    parts = {f"{DATABASE_WAIT};{text}": ms / throughput for text, (_, ms) in statements.items()}
+    parts = {f"{frames.DATABASE_WAIT};{text}": ms / throughput for text, (_, ms) in statements.items()}
     calls = {text: count / throughput for text, (count, _) in statements.items()}
-    return _Unit(observation, {STATEMENT_TIME: parts}, calls)
+    return _Unit(observation, {frames.STATEMENT_TIME: parts}, calls)
 
 
-def _calls(units: Sequence[_Unit], effects: FrameEffects, factor: Factor, level: Level) -> str:
+def _calls(units: Sequence[_Unit], effects: frames.FrameEffects, factor: Factor, level: Level) -> str:
     """Of the statements that carry the change and are called more often, or less, how often they are."""
     texts = []
     for effect in effects.carriers[:MOST_TOLD] if effects.carriers and units[0].calls else ():
@@ -241,22 +223,22 @@ def _calls(units: Sequence[_Unit], effects: FrameEffects, factor: Factor, level:
 def _parts(observation: Observation, served: Served | None) -> dict[str, Parts]:
     responses = observation.responses
     counted = {part: responses[name] for part, name in _COUNTED.items() if name in responses}
-    if "mean" not in responses or not counted.keys() - {DRIVING, PAUSED}:
+    if "mean" not in responses or not counted.keys() - {frames.DRIVING, frames.PAUSED}:
         return {}
     transactions = responses["throughput"] * served.seconds if served is not None else 0.0
     by_response = {"mean": counted}
     if served is not None and served.requests and transactions:
         by_response["mean"] = {part: ms for part, ms in counted.items() if part not in _RECORDED}
         waits = _mean(served.requests, transactions)
-        waits[DELAYED] = max(0.0, waits[CODE] - counted.get(CODE, waits[CODE]))
-        by_response["mean"] |= waits | {CODE: waits[CODE] - waits[DELAYED]}
+        waits[frames.DELAYED] = max(0.0, waits[frames.CODE] - counted.get(frames.CODE, waits[frames.CODE]))
+        by_response["mean"] |= waits | {frames.CODE: waits[frames.CODE] - waits[frames.DELAYED]}
         each = len(served.requests) / transactions
         if len(served.requests) >= _FEWEST and _ONE_EACH[0] <= each <= _ONE_EACH[1]:
             for response in _BANDS:
                 near = _near(served.requests, response)
                 by_response[response] = _mean(near, len(near))
     for response, parts in by_response.items():
-        parts[OUTSIDE] = responses[response] - sum(parts.values())
+        parts[frames.OUTSIDE] = responses[response] - sum(parts.values())
     return by_response
 
 

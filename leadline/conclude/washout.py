@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leadline.analysis.washout import ALPHA, LevelledSlot, LevelWashOut, SlotSeries, WashOut, by_level, estimate
+from leadline.analysis.carry import ALPHA, LevelledSlot, LevelWashOut, SlotSeries, WashOut, by_level, estimate
 from leadline.layouts import assumed_wash_out
 from leadline.model.record import SlotRecord, StudyRecord, TrialRecord, TrialState
 from leadline.model.units import format_duration, rounded

@@ -16,8 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from leadline.design.coding import Floats, level_indices, model_matrix
-from leadline.design.hadamard import Ints
+from leadline.design.coding import Floats, Ints, level_indices, model_matrix
 from leadline.design.kinds import DesignError
 from leadline.design.order import (
     CANDIDATES,
@@ -26,12 +25,15 @@ from leadline.design.order import (
     Square,
     abba,
     blocked_order,
+    dear_factors,
+    dear_levels,
+    derived,
     latin,
+    plotted,
+    shuffled,
     williams,
     with_sentinels,
 )
-from leadline.design.plots import dear_factors, dear_levels, plotted
-from leadline.design.seeds import derived, shuffled
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Role, Treatment
 

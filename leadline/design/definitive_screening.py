@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from leadline.design.hadamard import LARGEST, Ints, conference
+from leadline.design.coding import LARGEST, Ints, conference
 from leadline.design.kinds import DesignError, DesignKind
 from leadline.model.design import Design
 from leadline.model.knob import Level

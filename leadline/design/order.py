@@ -1,15 +1,98 @@
-"""Order of the trials: random inside blocks, balanced by position or by predecessor, sentinels against drift."""
+"""Order of the trials: random inside blocks, balanced by position or by predecessor, sentinels against drift.
+
+Randomness comes from SHA-256 of the seed and a purpose, so a seed gives the same plan on every version of Python.
+
+In split plots hard-to-change factors keep their levels for a whole plot of trials. Whole plots are ordered at random
+inside a block, the hardest to change outermost, and trials at random inside a plot. Such factors are then compared
+between plots, all others inside them (B. Jones and C. J. Nachtsheim, 2009, J. Quality Technology 41, 340-361).
+"""
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from leadline.design.kinds import DesignError
-from leadline.design.seeds import derived, shuffled
-from leadline.model.plan import Role, Treatment
+from leadline.model.knob import ApplyCost, Level
+from leadline.model.plan import Factor, Role, Treatment
+
+
+def derived(seed: int, *purpose: object) -> bytes:
+    """32 bytes that depend on the seed and the purpose only."""
+    return hashlib.sha256("/".join(str(part) for part in (seed, *purpose)).encode()).digest()
+
+
+def block_seed(seed: int, block: int) -> int:
+    """Seed of every trial of one block, below 2**48.
+
+    All trials of a block share it: common random numbers. Two treatments of a block then get the same users and the
+    same requests, and what that sample of work does to the response goes into the block, not into the comparison.
+    """
+    return int.from_bytes(derived(seed, "trials of block", block)[:6], "big")
+
+
+def shuffled(treatments: Sequence[Treatment], seed: int, *purpose: object) -> list[Treatment]:
+    """A random order: sorted by a hash of seed, purpose and treatment; repeats of a treatment are spread, too."""
+    counts: Counter[str] = Counter()
+    places = []
+    for treatment in treatments:
+        repeat = counts[treatment.key]
+        counts[treatment.key] = repeat + 1
+        places.append((derived(seed, *purpose, treatment.key, *([repeat] if repeat else [])), treatment))
+    return [treatment for _, treatment in sorted(places, key=lambda place: place[0])]
+
+
+DEAREST_FIRST = (ApplyCost.KERNEL, ApplyCost.REBOOT, ApplyCost.REMOUNT)
+
+
+def is_live(factor: Factor) -> bool:
+    """Whether a factor is changed in the running system: between slots, where there are some."""
+    return factor.apply_cost is ApplyCost.LIVE
+
+
+def dear_factors(factors: Sequence[Factor]) -> tuple[Factor, ...]:
+    """Factors whose change takes more than a restart, dearest first."""
+    return tuple(factor for cost in DEAREST_FIRST for factor in factors if factor.apply_cost is cost)
+
+
+def dear_levels(factors: Sequence[Factor], treatment: Treatment) -> tuple[Level, ...]:
+    """The levels of the dear factors, dearest first: what the trials of a whole plot share."""
+    levels = treatment.as_dict()
+    return tuple(levels[factor.name] for factor in dear_factors(factors))
+
+
+def plotted(factors: Sequence[Factor], treatments: Sequence[Treatment], seed: int, *purpose: object) -> list[Treatment]:
+    """A random order in which equal levels of dear factors stand together, inside those of dearer ones."""
+    dear = dear_factors(factors)
+    tiers = [[factor.name for factor in dear if factor.apply_cost is cost] for cost in DEAREST_FIRST]
+
+    def place(numbered: tuple[int, Treatment]) -> tuple[bytes, ...]:
+        number, treatment = numbered
+        keys, fixed = [], []
+        levels = treatment.as_dict()
+        for tier in tiers:
+            fixed += [(name, levels[name]) for name in tier]
+            keys.append(derived(seed, *purpose, "plot", fixed))
+        return (*keys, derived(seed, *purpose, treatment.key, number))
+
+    return [treatment for _, treatment in sorted(enumerate(treatments), key=place)]
+
+
+def dear_changes(factors: Sequence[Factor], treatments: Sequence[Treatment]) -> dict[str, int]:
+    """Apply cost -> how often a trial differs from the one before it in a factor of that cost; without zeros."""
+    counts: dict[str, int] = {}
+    for cost in DEAREST_FIRST:
+        names = [factor.name for factor in factors if factor.apply_cost is cost]
+        levels = [tuple(treatment[name] for name in names) for treatment in treatments]
+        changes = sum(a != b for a, b in itertools.pairwise(levels))
+        if names and changes:
+            counts[cost.value] = changes
+    return counts
+
 
 Square = list[list[int]]
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from leadline.design.seeds import derived
+from leadline.design.order import derived
 from leadline.model.plan import Plan, PlannedTrial, Treatment
 
 Place = tuple[int, int | None]  # position of a trial, index of its slot

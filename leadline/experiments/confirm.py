@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from leadline.analysis.scale import response_kind
+from leadline.analysis.table import response_kind
 from leadline.checks.files.study import StudyFile, study_of
 from leadline.checks.plan import setup_for
 from leadline.conclude.confirmation import raw_level, said
 from leadline.design.kinds import KINDS
-from leadline.design.plots import is_live
-from leadline.design.seeds import derived
+from leadline.design.order import derived, is_live
 from leadline.experiments.pilot import noise_for, overhead_for
 from leadline.layouts import layout_of
 from leadline.model.errors import UsageError, nearest

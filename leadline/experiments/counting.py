@@ -19,7 +19,7 @@ from itertools import chain
 from pathlib import Path
 from threading import Event
 
-from leadline.conclude.counted import CALL, Counted, Counts
+from leadline.conclude.gate import CALL, Counted, Counts
 from leadline.host import here
 from leadline.host.java import find_java
 from leadline.host.local import LocalHost
@@ -29,8 +29,8 @@ from leadline.model.errors import LeadlineError, UsageError, quoted
 from leadline.model.ownstack import OwnFile
 from leadline.model.received import reading
 from leadline.places.guest import boot as boots
-from leadline.places.guest import initramfs, kernels, machine
-from leadline.places.guest.initramfs import Node, Source
+from leadline.places.guest import kernels, machine
+from leadline.places.guest.boot import Node, Source, base_system, modules, write_archive
 from leadline.places.virtual.guests import DEFAULT_KERNEL
 from leadline.places.virtual.instructions import KALLSYMS, KERNEL_HALF, Symbols
 from leadline.stack.own.words import Words, beside, full, line_of
@@ -151,9 +151,9 @@ def counted(
             message(f"looking at what {command.text} reads")
             tree |= files_of(command, work / "trace", timeout)
         kernel = kernels.provision(DEFAULT_KERNEL, message)
-        tree = initramfs.base(kernels.busybox(message)) | initramfs.modules(kernel.modules) | tree
+        tree = base_system(kernels.busybox(message)) | modules(kernel.modules) | tree
         image = work / "image.cpio"
-        initramfs.write(tree, image)
+        write_archive(tree, image)
         message(f"booting a guest with {len(tree)} files, {image.stat().st_size >> 20} MiB")
         boot = boots.Boot(kernel.image, image, _MEMORY + 4 * (image.stat().st_size >> 20 << 20))
         text = "cat /proc/kallsyms >/tmp/k; put kallsyms /tmp/k; rm /tmp/k\nsave ready\n"
@@ -266,8 +266,8 @@ def paths_of(lines: Iterable[str], directory: Path) -> Iterable[Path]:
     """Absolute paths that a trace of strace (``-y``) has reached."""
     for line in lines:
         if match := _NAMED.match(line):
-            base = match["at"] or match["fd"] or str(directory)
-            yield Path(os.path.normpath(Path(base) / match["path"]))
+            base_system = match["at"] or match["fd"] or str(directory)
+            yield Path(os.path.normpath(Path(base_system) / match["path"]))
 
 
 def _interpreters(programs: Sequence[Path]) -> Iterable[Path]:

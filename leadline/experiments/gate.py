@@ -17,7 +17,7 @@ from typing import Any
 
 from leadline.analysis.sequential import FEWEST
 from leadline.host import here
-from leadline.host.scratch import Scratch
+from leadline.host.paths import Scratch
 from leadline.host.timed import Stopwatch
 from leadline.model.conditions import parse
 from leadline.model.errors import LeadlineError, UsageError, quoted

@@ -19,7 +19,7 @@ from leadline.model.plan import Plan
 from leadline.model.record import StudyRecord, TrialRecord, TrialState, covered
 from leadline.model.result import Verdict
 from leadline.model.study import Study
-from leadline.planning.hosts import Hosting, differs_by
+from leadline.planning.forecast import Hosting, differs_by
 from leadline.planning.layouts import Compared, Question, compared
 from leadline.planning.noise import WORLDS_CV, Noise, Past, assumed, measured, published
 from leadline.store.files import bring

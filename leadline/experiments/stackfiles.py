@@ -24,7 +24,7 @@ from leadline.model.record import LoadSecond
 from leadline.model.study import StackChoice, Study
 from leadline.stack.assembly import Stack
 from leadline.stack.base import Settings
-from leadline.stack.own import startfile
+from leadline.stack.own import firstfile
 from leadline.stack.own.artifact import Artifact, read_artifact
 from leadline.stack.own.firstfile import first_file
 from leadline.stack.own.server import CommandServer
@@ -63,9 +63,9 @@ def first(artifact: Path, out: Path | None, server: str | None = None, profile: 
     """
     if artifact.is_dir() and server is not None:
         _check_name(server)
-        return _written(artifact, out, lambda name, word: startfile.of_server(artifact, server, name, word))
-    other = startfile.of_compose if artifact.suffix in (".yaml", ".yml") else startfile.of_script
-    if other is startfile.of_compose or startfile.is_script(artifact):
+        return _written(artifact, out, lambda name, word: firstfile.of_server(artifact, server, name, word))
+    other = firstfile.of_compose if artifact.suffix in (".yaml", ".yml") else firstfile.of_script
+    if other is firstfile.of_compose or firstfile.is_script(artifact):
         if server is not None or profile is not None:
             option = "--profile" if server is None else "--server"
             raise UsageError(f"{artifact} is started as it is: leave {option} out")

@@ -23,7 +23,7 @@ from leadline.host import here
 from leadline.host.base import Host
 from leadline.host.java import java_home
 from leadline.host.local import LocalHost
-from leadline.host.scratch import Scratch
+from leadline.host.paths import Scratch
 from leadline.host.textfile import write_private
 from leadline.load.convert.openapi import of_openapi
 from leadline.load.driver import DriverRun

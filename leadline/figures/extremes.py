@@ -11,8 +11,7 @@ import numpy as np
 from leadline.analysis.maxt import max_t
 from leadline.analysis.selection import best_of_null, gain_of_luck
 from leadline.analysis.table import Floats
-from leadline.figures import words
-from leadline.figures.table import ResultTable, SystemFit
+from leadline.figures.table import ResultTable, SystemFit, between, count
 from leadline.model import distributions
 from leadline.model.result import Interval, Luck
 
@@ -187,12 +186,12 @@ def _mean_interval(values: Floats, level: float) -> Interval | None:
 
 def _sentence(table: ExtremesTable) -> str:
     many = len(table.rows) > 1
-    best = f"gains {table.mean_best:.2f} %{words.between(table.best_interval)}"
+    best = f"gains {table.mean_best:.2f} %{between(table.best_interval)}"
     if table.mean_best < 0:
-        best = f"still loses {-table.mean_best:.2f} %{words.between(_negative(table.best_interval))}"
-    worst = f"loses {-table.mean_worst:.2f} %{words.between(_negative(table.worst_interval))}"
+        best = f"still loses {-table.mean_best:.2f} %{between(_negative(table.best_interval))}"
+    worst = f"loses {-table.mean_worst:.2f} %{between(_negative(table.worst_interval))}"
     if table.mean_worst > 0:
-        worst = f"still gains {table.mean_worst:.2f} %{words.between(table.worst_interval)}"
+        worst = f"still gains {table.mean_worst:.2f} %{between(table.worst_interval)}"
     text = f"{f'Over {len(table.rows)} systems the' if many else 'The'} best setting {best} and the worst {worst}"
     text += " on average" if many else ""
     if table.luck_mean is not None:
@@ -208,7 +207,7 @@ def _sentence(table: ExtremesTable) -> str:
             text += f"; the gain {gain} be told from nothing, the loss {loss}"
     elif table.luck_cv is not None:
         text += (
-            f"; the best of {table.settings} settings with {words.count(table.replicates or 0, 'run')} each gains as "
+            f"; the best of {table.settings} settings with {count(table.replicates or 0, 'run')} each gains as "
             f"much by luck alone when single runs differ by {table.luck_cv:.2f} % (coefficient of variation)"
         )
     return text + "."

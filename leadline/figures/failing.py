@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leadline.figures import words
-from leadline.figures.table import ResultTable, SystemFit
+from leadline.figures.table import ResultTable, SystemFit, count, size
 from leadline.model import distributions
 from leadline.model.result import Interval
 
@@ -94,19 +93,19 @@ def _throughput_sentence(table: ResultTable, rows: Sequence[SystemThroughput]) -
         return "No setting has a figure yet."
     if len(rows) == 1:
         row = rows[0]
-        base = f" around a baseline of {words.size(row.baseline)}" if row.baseline is not None else ""
+        base = f" around a baseline of {size(row.baseline)}" if row.baseline is not None else ""
         if len(row.settings) < 2:
-            return f"The mean of the only setting is {words.size(row.highest)}{unit}{base}."
+            return f"The mean of the only setting is {size(row.highest)}{unit}{base}."
         return (
-            f"The means of {len(row.settings)} settings lie between {words.size(row.lowest)} and "
-            f"{words.size(row.highest)}{unit}{base}."
+            f"The means of {len(row.settings)} settings lie between {size(row.lowest)} and "
+            f"{size(row.highest)}{unit}{base}."
         )
     pairs = [(row.baseline if row.baseline is not None else row.median, row.system) for row in rows]
     pairs.sort(reverse=table.response.higher_is_better)
     what = "baseline" if all(row.baseline is not None for row in rows) else "median setting"
     return (
-        f"By {what}, {pairs[0][1]} is first of {len(pairs)} systems with {words.size(pairs[0][0])}{unit} and "
-        f"{pairs[-1][1]} last with {words.size(pairs[-1][0])}{unit}."
+        f"By {what}, {pairs[0][1]} is first of {len(pairs)} systems with {size(pairs[0][0])}{unit} and "
+        f"{pairs[-1][1]} last with {size(pairs[-1][0])}{unit}."
     )
 
 
@@ -203,11 +202,11 @@ def _sentence(
 ) -> str:
     failed = sum(classes.values())
     if not failed:
-        return f"None of {words.count(len(table.runs), 'run')} failed."
-    text = f"{failed} of {words.count(len(table.runs), 'run')} failed ({_named(classes)})"
+        return f"None of {count(len(table.runs), 'run')} failed."
+    text = f"{failed} of {count(len(table.runs), 'run')} failed ({_named(classes)})"
     if settings:
-        name, count = next(iter(settings.items()))
-        text += f"; {name} has {count} of the failures"
+        name, number = next(iter(settings.items()))
+        text += f"; {name} has {number} of the failures"
     if len(rows) > 1:
         most = max(rows, key=lambda row: row.failed / row.runs)
         text += f"; {most.system} failed most often ({most.failed} of {most.runs})"

@@ -10,8 +10,8 @@ from itertools import combinations
 import numpy as np
 
 from leadline.analysis.table import Floats, Ints
-from leadline.figures import words
 from leadline.figures.sensitivity import Sensitivities
+from leadline.figures.table import chance, listed, size
 from leadline.model.errors import UsageError, nearest
 from leadline.model.units import rounded
 
@@ -132,16 +132,16 @@ def _check(names: Sequence[str], groups: Mapping[str, Sequence[str]]) -> None:
 
 def _patterns(labels: Ints, sizes: Sequence[int]) -> tuple[Ints, bool]:
     """Label vectors (ways, n): all distinct ones where they are few, else drawn ones."""
-    total = math.factorial(sum(sizes)) // math.prod(math.factorial(size) for size in sizes)
+    total = math.factorial(sum(sizes)) // math.prod(math.factorial(members) for members in sizes)
     if total > EXACT_UP_TO:
         rng = np.random.default_rng(SEED)
         return rng.permuted(np.tile(labels, (DRAWS, 1)), axis=1), False
     rows: list[list[int]] = [[-1] * len(labels)]
-    for number, size in enumerate(sizes):
+    for number, members in enumerate(sizes):
         wider = []
         for row in rows:
             free = [index for index, label in enumerate(row) if label < 0]
-            for chosen in combinations(free, size):
+            for chosen in combinations(free, members):
                 new = list(row)
                 for index in chosen:
                     new[index] = number
@@ -162,9 +162,9 @@ def _statistics(values: Floats, patterns: Ints, groups: int) -> Floats:
 
 def _sentence(found: Sensitivities, groups: Sequence[GroupMean], p_value: float, ways: int | None) -> str:
     unit = f" {found.unit}" if found.unit else ""
-    parts = [f"{group.name} {words.size(group.mean)}{unit}" for group in groups]
+    parts = [f"{group.name} {size(group.mean)}{unit}" for group in groups]
     how = f"all {ways} ways to give out the labels" if ways else f"{DRAWS:,} drawn labellings"
-    text = f"Mean sensitivity: {words.listed(parts)}; {words.chance(p_value)} over {how}"
+    text = f"Mean sensitivity: {listed(parts)}; {chance(p_value)} over {how}"
     if p_value < 0.05:
         finding = f"{groups[0].name} matters more, as expected" if len(groups) == 2 else "the groups differ"
         return f"{text}: {finding}."

@@ -13,7 +13,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from leadline.figures.study import system_factor
+from leadline.figures.table import system_factor
 from leadline.model import distributions
 from leadline.model.errors import UsageError, nearest
 from leadline.model.naming import Describe, plain_level, treatment_name

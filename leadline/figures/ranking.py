@@ -25,10 +25,8 @@ import numpy as np
 
 from leadline.analysis.linear import Fit, fit
 from leadline.analysis.maxt import max_t
-from leadline.analysis.scale import Scale
-from leadline.analysis.table import Floats
-from leadline.figures import words
-from leadline.figures.table import ResultTable, SystemFit
+from leadline.analysis.table import Floats, Scale
+from leadline.figures.table import ResultTable, SystemFit, chance, listed
 from leadline.model import distributions
 from leadline.model.result import Interval
 
@@ -307,7 +305,7 @@ def _sentence(rows: Sequence[RankedSetting], friedman: float | None, p_value: fl
         model = [row.setting for row in rows if row.by_model is standing and not row.agree]
         for names, method in ((both, "both methods"), (rank, "ranks alone"), (model, "the model alone")):
             if names:
-                parts.append(f"{standing.value} by {method}: {words.listed(names)}")
+                parts.append(f"{standing.value} by {method}: {listed(names)}")
     if not parts:
         parts.append("no setting can be told from the middle by either method")
     same = sum(row.agree for row in rows)
@@ -316,7 +314,7 @@ def _sentence(rows: Sequence[RankedSetting], friedman: float | None, p_value: fl
         return _upper(text) + "; with one system ranks cannot be judged, and the model speaks of this system alone."
     if friedman is not None and p_value is not None:
         w = friedman / (systems * (len(rows) - 1))
-        text += f"; Kendall's W = {w:.2f}, Friedman {words.chance(p_value)}"
+        text += f"; Kendall's W = {w:.2f}, Friedman {chance(p_value)}"
     return _upper(text) + "."
 
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy  # loads scipy.optimize at its first use
 
-from leadline.analysis.discovery import holm
+from leadline.analysis.selection import holm
 from leadline.analysis.table import Floats
-from leadline.figures import words
-from leadline.figures.table import Parameter, ResultTable, Setting, SystemFit
+from leadline.figures.table import Parameter, ResultTable, Setting, SystemFit, between, count, listed, size
 from leadline.model.result import Interval
 
 # What a sum of standard deviations says about the truth when noise inflates it. A standard deviation of level means
@@ -296,18 +295,17 @@ def _sentence(table: ResultTable, rows: Sequence[ParameterSensitivity], noise: f
     if all(row.corrected is None for row in measured):
         first = sorted(measured, key=lambda row: -(row.plain or 0.0))[:2]
         return (
-            f"{words.listed([row.parameter for row in first])} lead by the plain formula, which noise inflates; "
+            f"{listed([row.parameter for row in first])} lead by the plain formula, which noise inflates; "
             f"{measured[0].reason}."
         )
     share = "" if noise is None else f" Of the plain formula's sum {100 * noise:.0f} % is noise."
     if not distinguishable:
         return f"No parameter changes {table.response.name} by more than noise does.{share}"
     parts = [
-        f"{row.parameter} ({words.size(row.corrected or 0.0)} {table.response.unit}".rstrip()
-        + f"{words.between(row.interval)})"
+        f"{row.parameter} ({size(row.corrected or 0.0)} {table.response.unit}".rstrip() + f"{between(row.interval)})"
         for row in distinguishable
     ]
     verb = "matters" if len(distinguishable) == 1 else "matter"
     rest = len(measured) - len(distinguishable)
-    rest_text = f"; {words.count(rest, 'other parameter')} not distinguishable from noise" if rest else ""
-    return f"{words.listed(parts, 3)} {verb} beyond noise{rest_text}.{share}"
+    rest_text = f"; {count(rest, 'other parameter')} not distinguishable from noise" if rest else ""
+    return f"{listed(parts, 3)} {verb} beyond noise{rest_text}.{share}"

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leadline.gcanalysis.events import GcLog
-from leadline.gcanalysis.rates import allocations
+from leadline.gcanalysis.summary import allocations
 
 BLOCKS = 20  # of a log
 FEWEST = 20  # pauses on a side, below which no interval is given

@@ -17,8 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from leadline.gcanalysis.events import Column, Cycle, Events, GcLog, Pause, Safepoint, Sign
-from leadline.gcanalysis.leak import FULL, LAST, Leak, duration
-from leadline.gcanalysis.live import LivePoint, whole
+from leadline.gcanalysis.live import FULL, LAST, Leak, LivePoint, duration, whole
 from leadline.model.units import format_size, rounded
 
 _MIB = float(1 << 20)

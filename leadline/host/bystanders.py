@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from leadline.host import procfs
-from leadline.model.disturbance import DIFFERENCE
+from leadline.model.result import DIFFERENCE
 
 _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 _KTHREADD = 2  # the parent of kernel threads
@@ -40,7 +40,7 @@ class Others:
 
 class Bystanders:
     """From its making to ``used``: programs that are neither this process nor ``known``, nor started by them. What
-    interrupts and kernel threads do is nobody's, as in ``leadline.observe.machine``.
+    interrupts and kernel threads do is nobody's, as in ``leadline.observe.window``.
     """
 
     def __init__(self, known: Collection[int] = ()) -> None:

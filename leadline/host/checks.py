@@ -11,8 +11,7 @@ from typing import Literal
 
 from leadline.host import facts
 from leadline.host.cgroup import group_parent
-from leadline.host.facts import cpu_facts, read, virtualisation
-from leadline.host.httpd import MEND, find_httpd
+from leadline.host.facts import MEND, cpu_facts, find_httpd, read, virtualisation
 from leadline.host.java import java_homes
 from leadline.host.knobs.files import memory_kib
 from leadline.host.local import LocalHost

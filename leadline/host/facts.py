@@ -1,19 +1,59 @@
-"""What a reader needs to know of a host to repeat a study. Reads only."""
+"""What a reader needs to know of a host to repeat a study. Reads only.
+
+Of hardware virtualisation: its device may be there and no guest boot with it. A test boot tells, and what it told is
+kept in the cache until the machine's next start. Of a listening socket: how many connections may wait, as the kernel
+has it (sock_diag(7)).
+"""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
+import shutil
+import socket
 import statistics
+import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from leadline.host import procfs
 from leadline.host.cgroup import hierarchies
+from leadline.host.paths import cache_dir
 from leadline.host.undo import active_swaps, normalise
+
+Known = Literal["absent", "untried", "works", "fails"]
+_DEVICE, _BOOT = Path("/dev/kvm"), Path("/proc/sys/kernel/random/boot_id")
+
+
+def known() -> Known:
+    """Of the device ``/dev/kvm``."""
+    if not _DEVICE.exists():
+        return "absent"
+    try:
+        boot, answer = _file().read_text(encoding="utf-8").split()
+    except (OSError, ValueError):
+        return "untried"
+    if boot != _boot():
+        return "untried"
+    return "works" if answer == "works" else "fails"
+
+
+def remember(works: bool) -> None:
+    """What a test boot told. Raises OSError."""
+    _file().parent.mkdir(parents=True, exist_ok=True)
+    _file().write_text(f"{_boot()} {'works' if works else 'fails'}\n", encoding="utf-8")
+
+
+def _file() -> Path:
+    return cache_dir() / "guests" / "kvm"
+
+
+def _boot() -> str:
+    return _BOOT.read_text(encoding="utf-8").strip()
 
 
 @dataclass(frozen=True)
@@ -183,3 +223,59 @@ def host_facts(root: Path = Path("/"), directories: Mapping[str, Path] | None = 
         if (text := normalise(read(disk))) and text != "none":
             facts[f"block.{disk.parent.parent.name}.scheduler"] = text
     return facts
+
+
+VARIABLE = "LEADLINE_HTTPD"
+MEND = "apt-get install apache2-bin"
+_NAMES = ("httpd", "apache2")
+_PLACES = ("/usr/sbin", "/usr/local/sbin", "/usr/local/apache2/bin", "/opt/apache2/bin")
+
+
+def find_httpd() -> tuple[Path | None, str]:
+    """The program, named by LEADLINE_HTTPD, on the PATH or where systems put it; or None and why."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return (Path(named), "") if os.access(named, os.X_OK) else (None, f"{VARIABLE}={named} cannot be run")
+    path = os.pathsep.join([os.environ.get("PATH", ""), *_PLACES])
+    path_found = next((Path(path_found) for name in _NAMES if (path_found := shutil.which(name, path=path))), None)
+    return path_found, "" if path_found else f"no {' or '.join(_NAMES)} on this host"
+
+
+_SOCK_DIAG, _BY_FAMILY = 4, 20  # NETLINK_SOCK_DIAG, SOCK_DIAG_BY_FAMILY
+_DUMP, _DONE, _ERROR = 0x301, 3, 2  # NLM_F_REQUEST | NLM_F_DUMP; NLMSG_DONE, NLMSG_ERROR
+_LISTEN = 10
+_HEADER = struct.Struct("=IHHII")
+_REQUEST = struct.Struct("=BBBxI48x")
+_TOLD = struct.Struct("=4x2s46xIII")  # port, expires, rqueue, wqueue: of a listening socket waiting and at most
+
+
+def backlog(port: int) -> int:
+    """The most that may wait at ``port`` of this network namespace: what the program asked for, or ``somaxconn``.
+
+    Raises LookupError where nothing listens there, OSError where the kernel does not tell.
+    """
+    for family in (socket.AF_INET, socket.AF_INET6):
+        for bound_port, most in _listening(family):
+            if bound_port == port:
+                return most
+    raise LookupError(f"nothing listens on port {port}")
+
+
+def _listening(family: int) -> list[tuple[int, int]]:
+    request = _REQUEST.pack(family, socket.IPPROTO_TCP, 0, 1 << _LISTEN)
+    ports: list[tuple[int, int]] = []
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as kernel:
+        kernel.settimeout(2.0)
+        kernel.send(_HEADER.pack(_HEADER.size + len(request), _BY_FAMILY, _DUMP, 1, 0) + request)
+        while True:
+            data = kernel.recv(1 << 16)
+            while len(data) >= _HEADER.size:
+                length, kind, *_ = _HEADER.unpack_from(data)
+                if kind == _DONE:
+                    return ports
+                if kind == _ERROR:
+                    (code,) = struct.unpack_from("=i", data, _HEADER.size)
+                    raise OSError(-code, "the kernel does not tell of listening sockets")
+                port, _, _, most = _TOLD.unpack_from(data, _HEADER.size)
+                ports.append((int.from_bytes(port, "big"), most))
+                data = data[(length + 3) // 4 * 4 :]

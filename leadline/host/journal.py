@@ -22,12 +22,12 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from leadline.host import procfs, scratch, undo, undo_ramdisk, undo_running
+from leadline.host import paths, procfs, undo, undo_running
 from leadline.host.undo import CannotUndo, Entry, normalise
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure
 from leadline.model.received import from_json
 
-_UNDO = {**undo.UNDO, **undo_running.UNDO, **dict.fromkeys(undo_ramdisk.WHAT, undo_ramdisk.undo)}
+_UNDO = {**undo.UNDO, **undo_running.UNDO, **dict.fromkeys(undo.MOUNTED, undo.undo_mounted)}
 _LINE_MAX = 1 << 20  # bytes
 _REPLACED = 1000  # times that it is opened anew because another process has replaced it
 _COMMAND_MAX = 2000  # characters of a command line
@@ -248,7 +248,7 @@ class UndoJournal:
                 for entry in group:
                     self.done(entry)
             self.compact()
-        lines += scratch.sweep()
+        lines += paths.sweep()
         if failed:
             also = f"; put back: {len(lines)} other(s)" if lines else ""
             raise RestoreError("could not be put back: " + "; ".join(failed) + also)
@@ -388,7 +388,7 @@ def _check(entry: Entry) -> None:
     elif good and entry.kind == undo_running.SETTINGS:
         good = originals is None or isinstance(originals, str)
         good = good and Path(entry.target).is_absolute() and {"restart", "within", "folder"} <= set(entry.data)
-    elif good and entry.kind in ("tree", "cgroup", *undo_ramdisk.WHAT):
+    elif good and entry.kind in ("tree", "cgroup", *undo.MOUNTED):
         good = Path(entry.target).is_absolute()
     if not good:
         raise _Damaged("an entry of another form")

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
-from leadline.host import here, process, procfs, ramdisk, undo_ramdisk
+from leadline.host import here, process, procfs, ramdisk, undo
 from leadline.host.base import HERE, Ability, Completed, HostKnobs, Process, ProcessMark, ProcessSpec, RunOptions
 from leadline.host.cgroup import lacks
 from leadline.host.facts import busy, host_facts
@@ -30,9 +30,9 @@ from leadline.host.procfs import Mount, mount_of, mounts, place_of, scheduler_fi
 from leadline.host.undo import SWAP, TREE_MARKER, CannotUndo, active_swaps, normalise, undo_tree, write_setting
 from leadline.host.watchdog import Watchdog, start_watchdog
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError
+from leadline.model.hosts import BRD, OVERLAY, SCHEDULER
 from leadline.model.knob import Catalogue, Knob, Level, Machine
 from leadline.model.ownparts import OwnKnob
-from leadline.model.places import BRD, OVERLAY, SCHEDULER
 
 LOOPBACK = "127.0.0.1"
 _OUTGOING = "/proc/sys/net/ipv4/ip_local_port_range"
@@ -439,7 +439,7 @@ class LocalHost:
         path = path.absolute()
         try:
             disk = make(path)
-        except (ramdisk.CannotMake, undo_ramdisk.CommandFailed) as error:
+        except (ramdisk.CannotMake, undo.CommandFailed) as error:
             self.remove_ram_disk(path)
             raise TrialFailure(FailureClass.CONFIGURATION, f"no {what} can be made here: {error}") from error
         except FileExistsError:  # before anything was begun: what is there may be another one's, in use
@@ -462,9 +462,9 @@ class LocalHost:
                     with suppress(RestoreError):
                         self.journal.undo(entry.id)
         for entry in self.journal.open_entries():
-            if entry.kind in undo_ramdisk.WHAT and entry.target == target:
+            if entry.kind in undo.MOUNTED and entry.target == target:
                 with suppress(CannotUndo):
-                    undo_ramdisk.undo([entry], self.root)
+                    undo.undo_mounted([entry], self.root)
                     self.journal.done(entry)
 
     def place_of(self, path: Path) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from leadline.host import procfs
-from leadline.host.scratch import Scratch
+from leadline.host.paths import Scratch
 from leadline.host.undo import CannotUndo, Entry
 from leadline.model.received import from_json
 

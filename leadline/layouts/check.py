@@ -12,7 +12,7 @@ from leadline.design.coding import level_indices, model_matrix
 from leadline.design.definitive_screening import ordered_levels
 from leadline.design.forks import WORLDS
 from leadline.design.kinds import KINDS
-from leadline.design.plots import dear_factors, dear_levels
+from leadline.design.order import dear_factors, dear_levels
 from leadline.layouts.switchback import slot_problems
 from leadline.layouts.whole_host import between_blocks, without
 from leadline.model.errors import UsageError, quoted

@@ -2,7 +2,7 @@
 the other; each other layout is a module of this room that says where it differs.
 
 A design and a plan know the name of theirs (``Design.layout``, ``Plan.layout``), ``layout_of`` gives the object. Trials
-that stand side by side are run by ``leadline.trial.side_by_side``, others each alone by ``leadline.trial.lifecycle``.
+that stand side by side are run by ``leadline.trial.run``, others each alone by ``leadline.trial.lifecycle``.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An instance is a trial and is replicated over the blocks, so that an analysis by block and treatment has the noise
 between instances in its residual. In every round each instance has one slot, in random order balanced for carry-over
-(``leadline.design.carryover.random_blocks``). Factors that are live change from slot to slot of an instance.
+(``leadline.design.slots.random_blocks``). Factors that are live change from slot to slot of an instance.
 """
 
 from __future__ import annotations
@@ -13,13 +13,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from leadline.design.carryover import random_blocks
 from leadline.design.kinds import KINDS, DesignError
 from leadline.design.make import make_plan
-from leadline.design.order import blocked_order
-from leadline.design.plots import dear_factors, is_live
-from leadline.design.seeds import block_seed
-from leadline.design.slot_treatments import LARGEST, baseline_of, slot_treatments, trial_treatments
+from leadline.design.order import block_seed, blocked_order, dear_factors, is_live
+from leadline.design.slots import LARGEST, baseline_of, random_blocks, slot_treatments, trial_treatments
 from leadline.layouts.plain import Layout, Words, assumed_wash_out
 from leadline.layouts.whole_host import check_host, with_host
 from leadline.model.design import Design, Rotation, Switchback

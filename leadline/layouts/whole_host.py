@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from leadline.design.kinds import DesignError
-from leadline.design.plots import dear_factors
-from leadline.design.seeds import shuffled
-from leadline.design.slot_treatments import trial_treatments
+from leadline.design.order import dear_factors, shuffled
+from leadline.design.slots import trial_treatments
 from leadline.model.design import Design
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 
 KEY = ("design", "rotation", "host")
-FEWEST_BLOCKS = 6  # with fewer the noise between rotations is not estimated (analysis.strata)
+FEWEST_BLOCKS = 6  # with fewer the noise between rotations is not estimated (analysis.linear)
 
 
 def check_host(host: Sequence[Factor], others: Sequence[Factor], design: Design) -> None:

@@ -17,8 +17,8 @@ from leadline.host.textfile import expanded
 from leadline.load import result
 from leadline.load.arrivals import arrival_options, most_sessions
 from leadline.load.scenario import find_scenario, parameters, preset_variables, sent_variables, source_address
-from leadline.model.drivers import DriverHost, shares
 from leadline.model.errors import LeadlineError, UsageError, did_you_mean, quoted, shortened
+from leadline.model.hosts import DriverHost, shares
 from leadline.model.workload import Workload
 
 _TIMEOUT = 120.0  # seconds; it reads the files of the scenario, a recording too, beside whatever else runs

@@ -1,17 +1,79 @@
-"""How a study names a host that is reached over SSH."""
+"""How a study names hosts that are reached over SSH and those that bear a load together; where files of a program, a
+server or a database may lie, and what has to be said of such a place.
+"""
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Callable, Sequence
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import PurePath
+from typing import Annotated, Any
 
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import AfterValidator, BeforeValidator, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, core_schema
 
+from leadline.model.bounds import LONGEST_PATH, Cpus, Strict, count, cpu_numbers
 from leadline.model.errors import quoted
-from leadline.model.knob import ApplyCost, Kind, Knob, Owner, Risk
+from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner, Risk
+
+DISK, TMPFS, RAMDISK, BRD, OVERLAY = "disk", "tmpfs", "ramdisk", "brd", "overlay"
+FILE_SYSTEMS = ("ext4", "xfs", "btrfs")  # each in a file on the lab's disk
+MOUNTED = (*FILE_SYSTEMS, OVERLAY)  # those that take options of mount(8)
+CHOICES = (DISK, TMPFS, RAMDISK, *MOUNTED, BRD)
+DEFAULTS = "defaults"  # options of mount(8)
+SCHEDULER = "database.io_scheduler"
+NO_SCHEDULER = "none"
+SCHEDULERS = (NO_SCHEDULER, "mq-deadline", "bfq", "kyber")
+
+DATA, LOG, DATABASE_TEMPORARY = "database.data_place", "database.log_place", "database.temporary_place"
+INSTALLATION, TEMPORARY = "server.installation_place", "server.temporary_place"
+STORE, TRANSACTIONS = "server.messaging.store_place", "server.transactions.log_place"
+DATABASE_MOUNT, SERVER_MOUNT, COMMAND_MOUNT = "database.mount_options", "server.mount_options", "command.mount"
+COMMAND = "command.place"
+# knob of options -> the places that they are of
+OPTIONS_OF: Mapping[str, tuple[str, ...]] = {
+    DATABASE_MOUNT: (DATA, LOG, DATABASE_TEMPORARY),
+    SERVER_MOUNT: (INSTALLATION, TEMPORARY, STORE, TRANSACTIONS),
+    COMMAND_MOUNT: (COMMAND,),
+}
+PLACES = tuple(name for names in OPTIONS_OF.values() for name in names)
+_KEPT = (DATA, LOG, STORE, TRANSACTIONS)  # what a program relies on finding again
+IN_MEMORY = {
+    TMPFS: "it takes memory from everything else and can be swapped out",
+    RAMDISK: "it takes memory from everything else",
+    BRD: "it takes memory from everything else, which the kernel cannot swap out",
+}
+
+
+def warnings(levels: Mapping[str, Sequence[Level]]) -> list[str]:
+    """What is lost and what is taken where levels lie in memory: a sentence for each place that does."""
+    lines = []
+    for name in PLACES:
+        for level in dict.fromkeys(levels.get(name, ())):
+            if (sentence := IN_MEMORY.get(str(level))) is None:
+                continue
+            lost = "all that was committed since the start" if name in _KEPT else "what lies there"
+            lines.append(f"{name} = {level}: {lost} is lost at power-off; {sentence}.")
+    return lines
+
+
+def mount_mistakes(levels: Mapping[str, Sequence[Level]]) -> list[tuple[str, str]]:
+    """Options of mount(8) that are of no place: the knob of the options, and what is wrong."""
+    mistakes = []
+    for knob in (DATABASE_MOUNT, SERVER_MOUNT):
+        used = {str(level) for name in OPTIONS_OF[knob] for level in levels.get(name, ())}
+        if set(levels.get(knob, ())) - {DEFAULTS} and not used & set(MOUNTED):
+            names, some = ", ".join(OPTIONS_OF[knob]), ", ".join(MOUNTED)
+            mistakes.append((knob, f"{knob} is of file systems of their own: one of {names} must be of {some}"))
+    places_used = {str(level) for name in OPTIONS_OF[DATABASE_MOUNT] for level in levels.get(name, ())}
+    if levels.get(SCHEDULER) and not places_used & set(FILE_SYSTEMS):
+        some = f"one of {', '.join(OPTIONS_OF[DATABASE_MOUNT])} must be of {', '.join(FILE_SYSTEMS)}"
+        mistakes.append((SCHEDULER, f"{SCHEDULER} is of file systems of their own: {some}"))
+    return mistakes
+
 
 SSH, SSH_SUDO = "ssh:", "ssh+sudo:"
 SSH_NAMES = "an alias of ~/.ssh/config or user@host"
@@ -90,3 +152,109 @@ def release_knob(releases: Sequence[str], text: str, source: str) -> Knob:
         names={"kernel": "uname -r"},
         source=source,
     )
+
+
+def _file_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9._-]*", name):
+        raise ValueError(f"{quoted(name)} has other characters than letters, digits, dots and hyphens")
+    return name
+
+
+class DriverHost(Strict):
+    """One driver and how it is reached. A plain word or command in a list is short for ``via``."""
+
+    name: Annotated[str, AfterValidator(_file_name)] = Field(
+        default="", max_length=100, description="for messages and files; made from `via`"
+    )
+    via: str = Field(
+        default="local",
+        min_length=1,
+        max_length=LONGEST_PATH,
+        description="`local`, an ssh command such as `ssh user@host`, or any command that runs another one there",
+    )
+    weight: Annotated[int, count(1000)] = Field(
+        default=1, description="its part of the load, beside the weights of the others"
+    )
+    cpus: Cpus | None = Field(default=None, description="as in 0,2-3")
+    processes: Annotated[int, count(128)] = Field(
+        default=1,
+        description="drivers there that share `cpus`, each of this weight; one works on one CPU",
+    )
+    server: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=255,
+        description="address of the server as seen from there; that of the URL if absent",
+    )
+
+    @property
+    def destination(self) -> str:
+        """Where OpenSSH's client, or one of that name, leads to: a host or ``user@host``; empty for another command."""
+        words = shlex.split(self.via)
+        return words[-1] if len(words) > 1 and PurePath(words[0]).name == "ssh" else ""
+
+    def moved(self, host: str, server: str | None) -> DriverHost:
+        """The same driver on another host; the user stays."""
+        user, at, _ = self.destination.rpartition("@")
+        via = shlex.join([*shlex.split(self.via)[:-1], f"{user}{at}{host}"])
+        return self.model_copy(update={"via": via, "server": server})
+
+
+def _short(value: Any) -> Any:
+    return {"via": value} if isinstance(value, str) else value
+
+
+def _each(driver: DriverHost) -> list[DriverHost]:
+    """A driver for each of its processes, each with CPUs of its own where it names some. Raises ValueError."""
+    if driver.processes == 1:
+        return [driver]
+    cpus = [] if driver.cpus is None else cpu_numbers(driver.cpus)
+    if cpus and len(cpus) < driver.processes:
+        raise ValueError(
+            f"{driver.processes} processes share {len(cpus)} CPUs ({driver.cpus}): one needs a CPU or more"
+        )
+    drivers = []
+    for at in range(driver.processes):
+        cpus_of_process = ",".join(map(str, cpus[at :: driver.processes])) or None
+        name = f"{driver.name}-{at + 1}" if driver.name else ""
+        drivers.append(driver.model_copy(update={"name": name, "cpus": cpus_of_process, "processes": 1}))
+    return drivers
+
+
+def _named(given_drivers: list[DriverHost]) -> list[DriverHost]:
+    """Every driver with a name of its own. Raises ValueError for a name given twice or a command that is none."""
+    drivers = [named for driver in given_drivers for named in _each(driver)]
+    names = [driver.name for driver in drivers if driver.name]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"two drivers are named {min(twice)}")
+    names_used, drivers_named = set(names), []
+    for driver in drivers:
+        try:
+            words = shlex.split(driver.via)
+        except ValueError as error:
+            raise ValueError(f"via {driver.via!r} is no command: {error}") from None
+        if not words:
+            raise ValueError("via is empty: local, or a command such as `ssh user@host`")
+        if words == ["ssh"]:
+            raise ValueError("via names no host: write `ssh user@host`")
+        name = driver.name
+        if not name:
+            stem = re.sub(r"[^A-Za-z0-9._-]", "-", words[-1].rpartition("@")[2]).strip("-.") or "driver"
+            name = next(word for word in (stem, *(f"{stem}-{n}" for n in range(2, 2000))) if word not in names_used)
+            names_used.add(name)
+        drivers_named.append(driver.model_copy(update={"name": name}))
+    return drivers_named
+
+
+Driver = Annotated[DriverHost, BeforeValidator(_short)]
+
+
+Drivers = Annotated[list[Driver], Field(max_length=100), AfterValidator(_named)]
+
+
+def shares(drivers: Sequence[DriverHost]) -> list[str]:
+    """The ``--share`` of each driver by weight: of every sum of all weights (in lowest terms) so many numbers."""
+    divisor = math.gcd(*(driver.weight for driver in drivers))
+    weights = [driver.weight // divisor for driver in drivers]
+    ends = [sum(weights[: at + 1]) for at in range(len(weights))]
+    return [f"{end - weight}-{end}/{ends[-1]}" for end, weight in zip(ends, weights, strict=True)]

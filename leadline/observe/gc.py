@@ -115,7 +115,7 @@ def tabulate(log: GcLog, ended: float | None) -> TallTable:
 
 def _rates(log: GcLog, jvm: int) -> Iterator[tuple[str, float, float | None, float]]:
     """Metric, uptime, unix seconds and bytes/s over ``_RATE_OVER`` or longer."""
-    from leadline.gcanalysis.rates import allocations
+    from leadline.gcanalysis.summary import allocations
 
     size = seconds = 0.0
     steps = (

@@ -1,16 +1,184 @@
-"""Observer "host": the kernel's own counters, copied verbatim once an interval, decoded after the trial."""
+"""Observer "host": the kernel's own counters, copied verbatim once an interval, decoded after the trial.
+
+Text of files under /proc becomes values: see proc(5) and the kernel's ``Documentation/admin-guide/iostats.rst``. Every
+such function gives what it can: a line it does not understand is left out, an empty text gives nothing.
+"""
 
 from __future__ import annotations
 
 import fnmatch
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from leadline.host.base import PROC, SYS, Files
-from leadline.observe import procfs
 from leadline.observe.base import Frame, FrameWriter, ObserverContext, Sampler, read_frames
 from leadline.observe.table import TallTable
+
+CPU_FIELDS = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+
+
+@dataclass(frozen=True)
+class Stat:
+    """/proc/stat: ticks by kind for "cpu" (all), "cpu0", ...; and the single counters."""
+
+    cpus: Mapping[str, Mapping[str, int]]
+    counters: Mapping[str, int]  # intr, ctxt, btime, processes, procs_running, procs_blocked, softirq
+
+
+def stat(text: str) -> Stat:
+    cpus: dict[str, dict[str, int]] = {}
+    counters: dict[str, int] = {}
+    for line in text.splitlines():
+        name, _, rest = line.partition(" ")
+        if name.startswith("cpu"):
+            ticks = _integers(rest.split()[: len(CPU_FIELDS)])
+            if len(ticks) >= 4:  # steal and its like came with later kernels
+                padded = ticks + [0] * (len(CPU_FIELDS) - len(ticks))
+                cpus[name] = dict(zip(CPU_FIELDS, padded, strict=True))
+        else:
+            first = _integers(rest.split(maxsplit=1)[:1])
+            if first:
+                counters[name] = first[0]
+    return Stat(cpus, counters)
+
+
+def pairs(text: str) -> dict[str, int]:
+    """``name value`` a line: /proc/vmstat, /proc/PID/io (``name: value``), /proc/PID/status where it is a number.
+
+    Values with the unit kB are given in bytes.
+    """
+    values: dict[str, int] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) < 2:
+            continue
+        number = _integers(words[1:2])
+        if number:
+            scale = 1024 if len(words) > 2 and words[2] == "kB" else 1
+            values[words[0].rstrip(":")] = number[0] * scale
+    return values
+
+
+@dataclass(frozen=True)
+class Disk:
+    """One line of /proc/diskstats; times in ms, sectors of 512 bytes."""
+
+    reads: int
+    sectors_read: int
+    read_ms: int
+    writes: int
+    sectors_written: int
+    write_ms: int
+    busy_ms: int
+
+
+def diskstats(text: str) -> dict[str, Disk]:
+    disks: dict[str, Disk] = {}
+    for line in text.splitlines():
+        words = line.split()
+        if len(words) < 13:
+            continue
+        values = _integers(words[3:13])
+        if len(values) == 10:
+            reads, _, read, read_ms, writes, _, written, write_ms, _, busy = values
+            disks[words[2]] = Disk(reads, read, read_ms, writes, written, write_ms, busy)
+    return disks
+
+
+def net_dev(text: str) -> dict[str, tuple[int, int]]:
+    """Interface to (bytes received, bytes sent)."""
+    interfaces: dict[str, tuple[int, int]] = {}
+    for line in text.splitlines():
+        name, colon, rest = line.rpartition(":")
+        values = _integers(rest.split())
+        if colon and len(values) >= 9:
+            interfaces[name.strip()] = (values[0], values[8])
+    return interfaces
+
+
+def net_tables(text: str) -> dict[str, int]:
+    """/proc/net/snmp and /proc/net/netstat as ``Tcp.RetransSegs`` to its value."""
+    found: dict[str, int] = {}
+    lines = text.splitlines()
+    for names, values in zip(lines[::2], lines[1::2], strict=False):
+        prefix, _, columns = names.partition(":")
+        other, _, numbers = values.partition(":")
+        parsed = _integers(numbers.split())
+        if prefix == other and len(parsed) == len(columns.split()):
+            found.update((f"{prefix}.{column}", number) for column, number in zip(columns.split(), parsed, strict=True))
+    return found
+
+
+def pressure(text: str) -> dict[str, int]:
+    """/proc/pressure/*: "some" and "full" to the total of stalled microseconds."""
+    totals: dict[str, int] = {}
+    for line in text.splitlines():
+        kind, _, rest = line.partition(" ")
+        for word in rest.split():
+            if word.startswith("total="):
+                totals.update((kind, number) for number in _integers([word[6:]]))
+    return totals
+
+
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD
+
+
+@dataclass(frozen=True)
+class ProcessStat:
+    """/proc/PID/stat: CPU in ticks, ``rss`` in pages, ``start`` in ticks since boot."""
+
+    parent: int
+    minor_faults: int
+    major_faults: int
+    user: int
+    system: int
+    children_user: int
+    children_system: int
+    threads: int
+    start: int
+    rss: int
+    name: str = ""
+    kernel: bool = False  # a thread of the kernel
+
+
+def process_stat(text: str) -> ProcessStat | None:
+    """None for text that is no such file (a process that ended while it was read)."""
+    # The name is in parentheses and may itself hold blanks and parentheses.
+    head, parenthesis, rest = text.rpartition(")")
+    words = rest.split()
+    if not parenthesis or len(words) < 22:
+        return None
+    v = _integers(words[1:22])  # from the fourth field on: ppid
+    if len(v) < 21:
+        return None
+    return ProcessStat(
+        parent=v[0],
+        minor_faults=v[6],
+        major_faults=v[8],
+        user=v[10],
+        system=v[11],
+        children_user=v[12],
+        children_system=v[13],
+        threads=v[16],
+        start=v[18],
+        rss=v[20],
+        name=head.partition("(")[2],
+        kernel=bool(v[5] & _KERNEL_THREAD),
+    )
+
+
+def _integers(words: list[str]) -> list[int]:
+    """The leading words that are whole numbers."""
+    numbers: list[int] = []
+    for word in words:
+        try:
+            numbers.append(int(word))
+        except ValueError:
+            break
+    return numbers
+
 
 # Frames of the host as series. Pure: counters in, rates and shares out. A rate belongs to the time from the sample
 # before to its own ``time_ns``; the first sample has none. A counter that went back (a device that came again, a
@@ -78,7 +246,7 @@ _TCP = {
 }
 
 UNITS: Mapping[str, str] = {
-    **{f"cpu.{kind}": SHARE for kind in procfs.CPU_FIELDS},
+    **{f"cpu.{kind}": SHARE for kind in CPU_FIELDS},
     "cpu.frequency": "GHz",
     "runqueue": "processes",
     "blocked": "processes",
@@ -144,14 +312,14 @@ def decode(frames: Iterable[Frame]) -> TallTable:
 
 
 def _gauges(frame: Frame, table: TallTable) -> None:
-    counters = procfs.stat(frame.text("stat")).counters
+    counters = stat(frame.text("stat")).counters
     for source, metric in (("procs_running", "runqueue"), ("procs_blocked", "blocked")):
         if source in counters:
             table.add(frame.time_ns, metric, HOST, counters[source])
     clocks = [int(word) for word in frame.text("cpufreq").split() if word.isdigit()]  # kHz
     if clocks:
         table.add(frame.time_ns, "cpu.frequency", HOST, sum(clocks) / len(clocks) / 1e6)
-    memory = procfs.pairs(frame.text("meminfo"))
+    memory = pairs(frame.text("meminfo"))
     for source, metric in _MEMORY.items():
         if source in memory:
             table.add(frame.time_ns, metric, HOST, memory[source])
@@ -163,10 +331,10 @@ def _gauges(frame: Frame, table: TallTable) -> None:
 
 
 def _cpu(before: Frame, frame: Frame, seconds: float, table: TallTable) -> None:
-    old, new = procfs.stat(before.text("stat")), procfs.stat(frame.text("stat"))
+    old, new = stat(before.text("stat")), stat(frame.text("stat"))
     for cpu in new.cpus.keys() & old.cpus.keys():
         # Idle and iowait may step back a little (proc(5)); that is nought, not a reset.
-        ticks = {kind: max(0, new.cpus[cpu][kind] - old.cpus[cpu][kind]) for kind in procfs.CPU_FIELDS}
+        ticks = {kind: max(0, new.cpus[cpu][kind] - old.cpus[cpu][kind]) for kind in CPU_FIELDS}
         total = sum(ticks.values())
         if total:
             subject = HOST if cpu == "cpu" else cpu
@@ -177,7 +345,7 @@ def _cpu(before: Frame, frame: Frame, seconds: float, table: TallTable) -> None:
 
 
 def _vmstat(before: Frame, frame: Frame, seconds: float, table: TallTable) -> None:
-    old, new = procfs.pairs(before.text("vmstat")), procfs.pairs(frame.text("vmstat"))
+    old, new = pairs(before.text("vmstat")), pairs(frame.text("vmstat"))
     for pattern, metric, factor in _VMSTAT_RATES:
         names = [name for name in fnmatch.filter(new, pattern) if name in old]
         if names:
@@ -189,7 +357,7 @@ def _vmstat(before: Frame, frame: Frame, seconds: float, table: TallTable) -> No
 
 
 def _disks(before: Frame, frame: Frame, seconds: float, whole: frozenset[str], table: TallTable) -> None:
-    old, new = procfs.diskstats(before.text("diskstats")), procfs.diskstats(frame.text("diskstats"))
+    old, new = diskstats(before.text("diskstats")), diskstats(frame.text("diskstats"))
     for device in new.keys() & old.keys():
         was, now = old[device], new[device]
         if whole and device.replace("/", "!") not in whole:
@@ -214,22 +382,22 @@ def _disks(before: Frame, frame: Frame, seconds: float, whole: frozenset[str], t
 
 
 def _network(before: Frame, frame: Frame, seconds: float, table: TallTable) -> None:
-    old, new = procfs.net_dev(before.text("net/dev")), procfs.net_dev(frame.text("net/dev"))
+    old, new = net_dev(before.text("net/dev")), net_dev(frame.text("net/dev"))
     for interface in new.keys() & old.keys():
         if any(new[interface]):
             for index, metric in enumerate(("net.rx_bytes", "net.tx_bytes")):
                 was, now = old[interface][index], new[interface][index]
                 _rate(table, frame, metric, interface, was, now, 1 / seconds)
-    was_tcp = {**procfs.net_tables(before.text("net/snmp")), **procfs.net_tables(before.text("net/netstat"))}
-    now_tcp = {**procfs.net_tables(frame.text("net/snmp")), **procfs.net_tables(frame.text("net/netstat"))}
+    was_tcp = {**net_tables(before.text("net/snmp")), **net_tables(before.text("net/netstat"))}
+    now_tcp = {**net_tables(frame.text("net/snmp")), **net_tables(frame.text("net/netstat"))}
     for source, metric in _TCP.items():
         _rate(table, frame, metric, HOST, was_tcp.get(source), now_tcp.get(source), 1 / seconds)
 
 
 def _pressure(before: Frame, frame: Frame, seconds: float, table: TallTable) -> None:
     for resource in ("cpu", "memory", "io"):
-        old = procfs.pressure(before.text(f"pressure/{resource}"))
-        new = procfs.pressure(frame.text(f"pressure/{resource}"))
+        old = pressure(before.text(f"pressure/{resource}"))
+        new = pressure(frame.text(f"pressure/{resource}"))
         for kind, total in new.items():
             if kind in old and total >= old[kind]:
                 share = min(1.0, (total - old[kind]) / 1e6 / seconds)

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leadline.host.base import Host
-from leadline.host.jvm import java_pid, load_agent
+from leadline.host.java import java_pid, load_agent
 from leadline.host.received import csv_file, read
 from leadline.host.textfile import write_private
 from leadline.model.errors import LeadlineError

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from leadline.host.base import PROC, Files, Process
-from leadline.observe import procfs
+from leadline.observe import host
 from leadline.observe.base import Frame, FrameWriter, ObserverContext, Sampler, read_frames
-from leadline.observe.procfs import process_stat
+from leadline.observe.host import process_stat
 from leadline.observe.table import TallTable
 
 _INTERPRETER = re.compile(r"(python|perl|ruby|node|java|php|bash|sh$)")
@@ -264,7 +264,7 @@ _SWITCHES = {
 class _Group:
     """One role in one frame, by process id."""
 
-    stats: dict[int, procfs.ProcessStat] = field(default_factory=dict)
+    stats: dict[int, host.ProcessStat] = field(default_factory=dict)
     clocks: dict[int, int] = field(default_factory=dict)
     io: dict[int, dict[str, int]] = field(default_factory=dict)
     status: dict[int, dict[str, int]] = field(default_factory=dict)
@@ -282,7 +282,7 @@ def decode(frames: Iterable[Frame]) -> TallTable:
     used: defaultdict[str, float] = defaultdict(float)
     others: tuple[int, _Group] | None = None
     for frame in frames:
-        constants = procfs.pairs(frame.text("constants"))
+        constants = host.pairs(frame.text("constants"))
         ticks, page = constants.get("ticks", ticks), constants.get("page", page)
         groups = _groups(frame)
         strangers = groups.pop(OTHERS, None)
@@ -321,7 +321,7 @@ def decode(frames: Iterable[Frame]) -> TallTable:
 def _kinds(frame: Frame) -> dict[str, int]:
     """Ns by kind; every process's entry has those before it in it."""
     entries = [name for name in frame.files if name.startswith(f"{SERVER}/") and name.endswith(f"/{THREADS}")]
-    return procfs.pairs(frame.text(entries[-1])) if entries else {}
+    return host.pairs(frame.text(entries[-1])) if entries else {}
 
 
 def _groups(frame: Frame) -> dict[str, _Group]:
@@ -332,7 +332,7 @@ def _groups(frame: Frame) -> dict[str, _Group]:
             continue
         group, pid, text = groups[role], int(path[0]), frame.text(name)
         if path[1] == "stat":
-            stat = procfs.process_stat(text)
+            stat = host.process_stat(text)
             if stat is not None:
                 group.stats[pid] = stat
         elif path[1] == CLOCK:
@@ -340,11 +340,11 @@ def _groups(frame: Frame) -> dict[str, _Group]:
         elif path[1] == SCRIPT:
             group.scripts[pid] = text
         elif path[1] == "io":
-            group.io[pid] = procfs.pairs(text)
+            group.io[pid] = host.pairs(text)
         elif path[1] == "status":
-            group.status[pid] = procfs.pairs(text)
+            group.status[pid] = host.pairs(text)
         elif path[1] == "task":
-            group.tasks[pid, int(path[2])] = procfs.pairs(text)
+            group.tasks[pid, int(path[2])] = host.pairs(text)
     return {role: group for role, group in groups.items() if group.stats}
 
 
@@ -374,7 +374,7 @@ def _cpu(time_ns: int, role: str, old: _Group, new: _Group, ticks: int, seconds:
     for pid, now in new.stats.items():
         was, clock = old.stats.get(pid), old.clocks.get(pid)
         if was is None or was.start != now.start:
-            was, clock = procfs.ProcessStat(now.parent, 0, 0, 0, 0, 0, 0, 0, now.start, 0), 0
+            was, clock = host.ProcessStat(now.parent, 0, 0, 0, 0, 0, 0, 0, now.start, 0), 0
         own_user, own_system = max(0, now.user - was.user), max(0, now.system - was.system)
         if clock is None or pid not in new.clocks:
             seconds_used += (own_user + own_system) / ticks
@@ -398,7 +398,7 @@ def _cpu(time_ns: int, role: str, old: _Group, new: _Group, ticks: int, seconds:
     return seconds_used
 
 
-def _same(was: procfs.ProcessStat, now: procfs.ProcessStat | None) -> bool:
+def _same(was: host.ProcessStat, now: host.ProcessStat | None) -> bool:
     """Whether a process id still means the same process."""
     return now is not None and now.start == was.start
 

@@ -13,8 +13,7 @@ from typing import Literal
 
 from leadline.host import here
 from leadline.host.base import Host
-from leadline.host.java import find_java
-from leadline.host.jvm import java_environment, java_pid, jcmd
+from leadline.host.java import find_java, java_environment, java_pid, jcmd
 from leadline.host.textfile import write_private
 from leadline.model.errors import LeadlineError
 from leadline.model.received import reading

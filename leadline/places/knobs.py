@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from leadline.catalogue import load, text
+from leadline.catalogue import default_of, load
 from leadline.host.java import find_java, java_homes
 from leadline.host.local import LocalHost
 from leadline.load.knobs import GENERAL
@@ -132,4 +132,4 @@ def _widened(known: Knob, other: Knob) -> Knob:
 def _named(knob: Knob) -> dict[str, str]:
     if knob.default is None and not knob.default_note:
         return dict(knob.names)
-    return {program: f"{name} (default {text.default_of(knob)})" for program, name in knob.names.items()}
+    return {program: f"{name} (default {default_of(knob)})" for program, name in knob.names.items()}

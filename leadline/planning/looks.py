@@ -18,20 +18,18 @@ from enum import StrEnum
 
 import numpy as np
 
-from leadline.analysis.composite import as_one_factor
 from leadline.analysis.sequential import FEWEST, Interim
 from leadline.analysis.study import analyse
-from leadline.analysis.table import Floats, cell_of
+from leadline.analysis.table import Floats, as_one_factor, cell_of
 from leadline.analysis.within import Information, planned_sample
-from leadline.design.plots import dear_factors, is_live
+from leadline.design.order import dear_factors, is_live
 from leadline.model import distributions
 from leadline.model.design import Looks
 from leadline.model.errors import UsageError
 from leadline.model.plan import Comparison, Plan, Treatment
 from leadline.model.result import Effect, Interval, Observation, Verdict
 from leadline.model.units import signed
-from leadline.planning.boundary import NOTHING, Boundary, boundary_of, interim_at, shares_of
-from leadline.planning.paths import simulate
+from leadline.planning.boundary import NOTHING, Boundary, boundary_of, interim_at, shares_of, simulate
 
 CHANCE = 0.1  # conditional power below which a comparison cannot be settled
 OPTIMISM = 1.0  # standard errors added to the estimate when that power is computed

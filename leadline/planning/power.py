@@ -16,9 +16,8 @@ from leadline.analysis.carry import SHARES, prior
 from leadline.analysis.columns import Model, fitted_with_strata, own_noise
 from leadline.analysis.comparisons import KNOWN
 from leadline.analysis.instances import planned_degrees
-from leadline.analysis.linear import POWER, Fit, detectable
+from leadline.analysis.linear import POWER, Fit, Strata, detectable, innermost
 from leadline.analysis.maxt import MaxT, max_t
-from leadline.analysis.strata import Strata, innermost
 from leadline.analysis.table import Floats, Sample
 from leadline.analysis.unequal import UnequalFit
 from leadline.analysis.within import planned_sample, within

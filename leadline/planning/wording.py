@@ -8,13 +8,9 @@ from leadline.model.bounds import DAY
 from leadline.model.guest import FORKS
 from leadline.model.result import Interval
 from leadline.model.units import format_duration, rounded
-from leadline.planning.between import Between
-from leadline.planning.components import Component, cv_of
-from leadline.planning.forecast import Forecast, Need, Setup
-from leadline.planning.hosts import OverHosts
-from leadline.planning.layouts import Compared
-from leadline.planning.noise import Noise
-from leadline.planning.repeat import Advice, advise
+from leadline.planning.forecast import Forecast, Need, OverHosts, Setup
+from leadline.planning.layouts import Advice, Compared, advise
+from leadline.planning.noise import Between, Component, Noise, cv_of
 
 FEW = 6  # degrees of freedom below which an estimate of noise is a guess
 

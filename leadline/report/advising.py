@@ -8,8 +8,7 @@ from typing import Any
 
 from leadline.advice import Check, Finding, advise, checked
 from leadline.advice.check import CONFIRMED, checking_study, levels_set, status
-from leadline.advice.findings import Evidence, written
-from leadline.advice.why import why
+from leadline.advice.findings import Evidence, why, written
 from leadline.conclude.explanation import told_frames, told_waits
 from leadline.experiments.confirm import fresh_seed
 from leadline.model.bounds import RawLevel

@@ -10,8 +10,7 @@ from typing import Any
 
 from leadline.capacity.answer import Capacity, LeftOut, Prediction, Resource
 from leadline.capacity.answer import answer as answered
-from leadline.capacity.cells import measured
-from leadline.capacity.fit import OTHER
+from leadline.capacity.fit import OTHER, measured
 from leadline.capacity.network import Agents
 from leadline.load.arrivals import stated_agents
 from leadline.load.knobs import load_knobs

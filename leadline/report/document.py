@@ -16,7 +16,7 @@ from leadline.conclude.explanation import Unit
 from leadline.model.frames import LevelProfile, LevelWaits
 from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import AtLeast, StudyAnalysis
-from leadline.report import frames_text, words
+from leadline.report import flames, words
 
 FORMAT = "leadline-study/1"
 
@@ -71,7 +71,7 @@ def document(record: StudyRecord, analysis: StudyAnalysis) -> dict[str, Any]:
 
 def _level(record: StudyRecord, level: LevelProfile | LevelWaits, unit: Unit) -> dict[str, Any]:
     setting = words.setting(record.study, level.factor, level.level)
-    return {"factor": level.factor, "setting": setting, **frames_text.document(level.effects, unit)}
+    return {"factor": level.factor, "setting": setting, **flames.document(level.effects, unit)}
 
 
 def _trial(record: StudyRecord, trial: TrialRecord) -> dict[str, Any]:

@@ -14,14 +14,22 @@ from leadline.gcanalysis.events import GcLog
 from leadline.gcanalysis.summary import Durations, GcSummary, durations
 from leadline.model.units import rounded
 from leadline.observe.gc import tabulate
-from leadline.observe.gclog.report import LogFigures, Logs
-from leadline.observe.gclog.text import cells, change_text, difference_text, figure_rows, render, verdict_text
+from leadline.observe.gclog.report import (
+    LogFigures,
+    Logs,
+    cells,
+    change_text,
+    difference_text,
+    figure_rows,
+    render,
+    verdict_text,
+)
 from leadline.report import series, words
 from leadline.report.charts import latency as latency_chart
 from leadline.report.charts import trial as trial_chart
 from leadline.report.charts.theme import Figure
 from leadline.report.charts.trial import GC_PANELS, Source
-from leadline.report.histograms import Histogram, counted
+from leadline.report.latency import Histogram, counted
 from leadline.report.page import render_page, write_page
 from leadline.report.words import escaped, markdown_table
 

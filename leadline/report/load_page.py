@@ -10,7 +10,7 @@ from typing import Any
 from leadline.model.errors import UsageError
 from leadline.model.result import AtLeast
 from leadline.model.units import rounded
-from leadline.report import histograms, words
+from leadline.report import latency, words
 from leadline.report.charts.latency import Load, curve, heat_map, percentiles, throughput
 from leadline.report.charts.theme import BLUE, Figure
 from leadline.report.files import read_json, read_seconds
@@ -86,8 +86,8 @@ def _figures(directory: Path, summary: Mapping[str, Any], problems: list[str]) -
     begin, end = (summary.get("phases") or {}).get("steady") or (0.0, float("inf"))
     curves = {}
     for kind in ("response", "service"):
-        tags = histograms.read(directory / f"{kind}.hlog", started + begin, started + end)
-        whole = histograms.merge(tags.values())
+        tags = latency.read(directory / f"{kind}.hlog", started + begin, started + end)
+        whole = latency.merge(tags.values())
         if whole.total:
             curves[_NAME, kind] = (whole,)
     drawn = curve(Latency((), curves), [_NAME], {_NAME: BLUE})
@@ -102,7 +102,7 @@ def _figures(directory: Path, summary: Mapping[str, Any], problems: list[str]) -
     if seconds is not None:
         yield throughput(seconds)
         yield percentiles(seconds)
-    yield heat_map([Load("", started, histograms.over_time(directory / "response.hlog"))])
+    yield heat_map([Load("", started, latency.over_time(directory / "response.hlog"))])
 
 
 def _row(name: str, one: Mapping[str, Any]) -> Row:

@@ -15,7 +15,7 @@ from leadline.conclude.answer import Facts, answer
 from leadline.conclude.study import within_margin
 from leadline.conclude.wording import signed
 from leadline.experiments.command_files import runs_of_file
-from leadline.figures.other_tools import OfHyperfine, Results, Run, results_of
+from leadline.figures.foreign import OfHyperfine, Results, ToolRun, results_of
 from leadline.host.received import parquet_file
 from leadline.host.textfile import read_text
 from leadline.model.errors import FailureClass, UsageError, did_you_mean, quoted
@@ -137,7 +137,7 @@ def analysed(before: Sequence[Path], after: Sequence[Path], options: Options) ->
     tools = list(dict.fromkeys(results.tool for results in read))
     if len(tools) > 1:
         raise UsageError(f"results of one tool are compared; these are of {', '.join(tools)}")
-    levels: dict[str, list[Run]] = {}
+    levels: dict[str, list[ToolRun]] = {}
     for at, results in enumerate(read):
         if after and (several := len({run.level for run in results.runs})) > 1:
             raise UsageError(f"{files[at]} holds {several} levels, which are compared without `--`: give it alone")
@@ -162,12 +162,14 @@ def _results(file: Path, options: Options) -> Results:
     except OfHyperfine:
         commands, runs, how = runs_of_file(file)
     known = how.order != "unknown"
-    rows = [Run(commands[run.command].text, run.figures, run.why, str(run.block) if known else "") for run in runs]
+    rows = [ToolRun(commands[run.command].text, run.figures, run.why, str(run.block) if known else "") for run in runs]
     notes = [] if known else [f"{file}: the order of its runs is not known; hyperfine finishes one command first"]
     return Results("hyperfine", rows, notes, FACTOR)
 
 
-def _compared(levels: Mapping[str, list[Run]], factor: str, tool: str, notes: list[str], options: Options) -> Analysed:
+def _compared(
+    levels: Mapping[str, list[ToolRun]], factor: str, tool: str, notes: list[str], options: Options
+) -> Analysed:
     baseline = _baseline(levels, options)
     measured = {level: [run for run in runs if not run.failure] for level, runs in levels.items()}
     responses = _responses(measured, options.responses)
@@ -191,7 +193,7 @@ def _compared(levels: Mapping[str, list[Run]], factor: str, tool: str, notes: li
     return Analysed(analysis, baseline, tool, notes, {level: len(runs) for level, runs in measured.items()})
 
 
-def _baseline(levels: Mapping[str, list[Run]], options: Options) -> str:
+def _baseline(levels: Mapping[str, list[ToolRun]], options: Options) -> str:
     """Raises UsageError where nothing can be compared."""
     first = next(iter(levels))
     if len(levels) < 2:
@@ -211,7 +213,7 @@ def _baseline(levels: Mapping[str, list[Run]], options: Options) -> str:
     return baseline
 
 
-def _responses(measured: Mapping[str, Sequence[Run]], asked_for: Sequence[str]) -> list[str]:
+def _responses(measured: Mapping[str, Sequence[ToolRun]], asked_for: Sequence[str]) -> list[str]:
     """Those that runs of every level have. Raises UsageError."""
     names = list(dict.fromkeys(name for runs in measured.values() for run in runs for name in run.responses))
     succeeded = [runs for runs in measured.values() if runs]
@@ -225,12 +227,12 @@ def _responses(measured: Mapping[str, Sequence[Run]], asked_for: Sequence[str]) 
     return list(asked_for) or shared
 
 
-def _varies(name: str, measured: Mapping[str, Sequence[Run]]) -> bool:
+def _varies(name: str, measured: Mapping[str, Sequence[ToolRun]]) -> bool:
     return len({run.responses[name] for runs in measured.values() for run in runs if name in run.responses}) > 1
 
 
 def _as_study(
-    levels: Mapping[str, list[Run]], name: str, baseline: str, paired: bool
+    levels: Mapping[str, list[ToolRun]], name: str, baseline: str, paired: bool
 ) -> tuple[Plan, list[Observation]]:
     factor = Factor(name, (baseline, *(level for level in levels if level != baseline)), baseline)
     blocks = list(dict.fromkeys(run.block for runs in levels.values() for run in runs))

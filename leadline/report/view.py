@@ -9,13 +9,13 @@ from typing import Any
 from leadline.advice import advise
 from leadline.advice.facts import Statements, Threads
 from leadline.advice.findings import written
-from leadline.analysis.explained import Change, Counted, explained
+from leadline.analysis.forks import Change, Counted, explained
 from leadline.layouts import layout_of
 from leadline.model.knob import Knob
 from leadline.model.plan import Role
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.model.result import HostEffect, ResponseAnalysis, StudyAnalysis
-from leadline.report import advising, collector, details, health, histograms, latency, layers, series, words
+from leadline.report import advising, collector, details, latency, observed, series, summary, words
 from leadline.report import files as trial_files
 from leadline.report.charts import effects as effects_chart
 from leadline.report.charts import latency as latency_chart
@@ -54,7 +54,7 @@ _PANELS = {
 
 def sentences(record: StudyRecord, files: TrialFiles, knobs: Mapping[str, Knob]) -> dict[str, str]:
     """By the panel's name, where there is something to say."""
-    sentences_ = layers.sentences(files)
+    sentences_ = observed.sentences(files)
     busy = [_busy(thread) for thread in threads(files)]
     statements_ = [_kept(statement) for statement in statements(files)]
     for panel, parts in (("threads", busy), ("statements", statements_)):
@@ -126,7 +126,7 @@ class View:
     record: StudyRecord
     analysis: StudyAnalysis
     files: tuple[TrialFiles, ...]
-    health: tuple[health.Item, ...]
+    health: tuple[summary.Item, ...]
     treatments: tuple[str, ...]  # in the order of the page, the baseline first
     labels: Mapping[int, str]  # trial -> treatment
     latency: latency.Latency
@@ -141,7 +141,7 @@ class View:
     heat_map: Figure | None  # of the chosen trials
     collections: tuple[Figure, ...]  # pauses and utilisation in the steady states of the chosen trials
     columns: tuple[tuple[str, str], ...]  # of the table of resources
-    resources: tuple[tuple[str, int, tuple[layers.Cell, ...]], ...]
+    resources: tuple[tuple[str, int, tuple[observed.Cell, ...]], ...]
     choices: tuple[TrialChoice, ...]
     chosen: tuple[int, int] | None
     panels: tuple[trial_chart.PanelView, ...]
@@ -205,7 +205,7 @@ def gather(
         record=record,
         analysis=analysis,
         files=files,
-        health=tuple(health.health(record, analysis, files)),
+        health=tuple(summary.health(record, analysis, files)),
         treatments=tuple(groups),
         labels=labels,
         latency=latencies,
@@ -262,7 +262,7 @@ def _loads(files: Sequence[TrialFiles], labels: Mapping[int, str], chosen: tuple
     for file in (file for id_ in dict.fromkeys(chosen or ()) for file in files if file.trial.id == id_):
         started = float(file.summary.get("started_unix_ns") or 0) / 1e9
         if file.trial.directory is not None and started:
-            log = histograms.over_time(file.trial.directory / "driver" / "response.hlog")
+            log = latency.over_time(file.trial.directory / "driver" / "response.hlog")
             loads.append(Load(f"{labels[file.trial.id]} (trial {file.trial.id})", started, log))
     return loads
 
@@ -273,7 +273,7 @@ def collections(
     """Of the chosen trials' steady states: pauses by percentile, minimum mutator utilisation."""
     shown = {f"{labels[one.trial.id]} (trial {one.trial.id})": one for one in files if one.trial.id in (chosen or ())}
     pauses = {name: rows for name, one in shown.items() if (rows := one.steady("gc", "gc.pause")) is not None}
-    lengths = {name: histograms.counted(rows["value"]) for name, rows in pauses.items() if rows.height}
+    lengths = {name: latency.counted(rows["value"]) for name, rows in pauses.items() if rows.height}
     logs = {name: summary for name, one in shown.items() if (summary := collector.steady(one)) is not None}
     drawn = (
         latency_chart.pause_curve(lengths, "the steady state"),
@@ -303,10 +303,10 @@ def _not_counted(record: StudyRecord, files: Sequence[TrialFiles]) -> str:
 
 def _resources(
     files: Sequence[TrialFiles], groups: Mapping[str, Sequence[TrialFiles]]
-) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, int, tuple[layers.Cell, ...]], ...]]:
+) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, int, tuple[observed.Cell, ...]], ...]]:
     """Columns and rows of the table of resources, without the columns of which nothing was recorded in any trial."""
-    columns = layers.columns(files)
-    rows = {name: layers.cells(group, columns) for name, group in groups.items() if group}
+    columns = observed.columns(files)
+    rows = {name: observed.cells(group, columns) for name, group in groups.items() if group}
     columns_ = [at for at in range(len(columns)) if any(row[at].text != words.NOT_RECORDED for row in rows.values())]
     return tuple(columns[at] for at in columns_), tuple(
         (name, len(groups[name]), tuple(row[at] for at in columns_)) for name, row in rows.items()

@@ -14,16 +14,15 @@ from statistics import median
 from leadline.host.base import Host, Process
 from leadline.host.files import oom_kills
 from leadline.host.paths import cache_dir, exclusive
-from leadline.model.blame import Event, Evidence, Memory, Part, blamed
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
+from leadline.model.errors import Event, Evidence, FailureClass, LeadlineError, Memory, Part, TrialFailure, blamed
 from leadline.model.study import StackChoice
 from leadline.model.units import format_size
-from leadline.stack import base, registry, snapshots, started
-from leadline.stack.deployment import RemoteClient
-from leadline.stack.jdbc import driver_for
+from leadline.stack import base, databases, registry, started
+from leadline.stack.base import RemoteClient
 from leadline.stack.options import LOOPBACK, StackOptions
-from leadline.stack.pages.server import SiteServer
+from leadline.stack.pages import SiteServer
 from leadline.stack.parts import Parts
+from leadline.stack.provision import driver_for
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.web import common as web_knobs
 from leadline.stack.web.common import WebServer
@@ -184,7 +183,7 @@ class Stack(Parts):
     def has_data(self) -> bool:
         """Whether there are whole data of an earlier start, for a study that keeps them."""
         data = self._home / self.database.name / "data"
-        return not self.database.runs or (data.exists() and not snapshots.interrupted(data))
+        return not self.database.runs or (data.exists() and not databases.interrupted(data))
 
     def start_database(self, settings: base.Settings, directory: Path) -> float:
         """Seconds until it answers. ``settings``: all levels; those of other layers are left alone."""
@@ -379,7 +378,7 @@ class Stack(Parts):
 
     def check_alive(self) -> None:
         """Raises TrialFailure with the last words of a service that has ended or is stopped, of the class that
-        ``leadline.model.blame`` has for what is known of it.
+        ``leadline.model.errors`` has for what is known of it.
         """
         files, looks = self._host.files, time.monotonic() >= self._look_again
         for role, process in self._processes.items():

@@ -20,13 +20,12 @@ from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.textfile import write_private
 from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.hosts import DATA, DATABASE_TEMPORARY, LOG
 from leadline.model.knob import Kind, Level
-from leadline.model.places import DATA, DATABASE_TEMPORARY, LOG
-from leadline.stack import started, statistics
+from leadline.stack import databases, started
 from leadline.stack.base import Endpoint, Settings
-from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.private import PASSWORD, PrivateDatabase
-from leadline.stack.provision import MARIADB_JDBC, Artefact, mariadb_artefact
+from leadline.stack.provision import MARIADB_JDBC, Artefact, JdbcDriver, mariadb_artefact
 
 # Of SHOW GLOBAL STATUS.
 GAUGES = (
@@ -77,7 +76,7 @@ _STATUS = f"SHOW GLOBAL STATUS WHERE Variable_name IN ({', '.join(repr(name) for
 _TRACK = "UPDATE performance_schema.setup_consumers SET ENABLED = %s WHERE NAME = 'statements_digest'"
 _STATEMENTS = (
     "SELECT DIGEST_TEXT, COUNT_STAR, SUM_TIMER_WAIT / 1e9 FROM performance_schema.events_statements_summary_by_digest"
-    f" WHERE SCHEMA_NAME = %s AND DIGEST_TEXT IS NOT NULL ORDER BY 3 DESC LIMIT {statistics.STATEMENTS}"
+    f" WHERE SCHEMA_NAME = %s AND DIGEST_TEXT IS NOT NULL ORDER BY 3 DESC LIMIT {databases.STATEMENTS}"
 )
 _TRACKING = (
     "performance_schema = ON",
@@ -159,7 +158,7 @@ def read_variable(endpoint: Endpoint, name: str) -> str:
     return str(rows[0][1])
 
 
-class Statistics(statistics.Statistics["Connection[Any]"]):
+class Statistics(databases.Statistics["Connection[Any]"]):
     """Of the whole server, asked in its own database: these are none of the application's statements."""
 
     def _open(self) -> Connection[Any]:
@@ -180,7 +179,7 @@ class Statistics(statistics.Statistics["Connection[Any]"]):
     def track(self, on: bool) -> None:
         self.ask(lambda connection: query(connection, _TRACK, "YES" if on else "NO"))
 
-    def statements(self) -> list[statistics.Statement]:
+    def statements(self) -> list[databases.Statement]:
         rows = self.ask(lambda connection: query(connection, _STATEMENTS, self._endpoint.database))
         return [(str(text), int(calls), float(ms)) for text, calls, ms in rows]
 

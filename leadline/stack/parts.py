@@ -8,17 +8,16 @@ from functools import cached_property
 from pathlib import Path
 
 from leadline.host.base import Host, Process
-from leadline.model.blame import Event, Evidence, blamed, unanswered
-from leadline.model.errors import UsageError
+from leadline.model.errors import Event, Evidence, UsageError, blamed, unanswered
 from leadline.model.knob import ApplyCost, AtStart, Knob, KnobOwner, Level, Owners
 from leadline.model.study import StackChoice
 from leadline.stack import base, registry
-from leadline.stack.deployment import Deployment
+from leadline.stack.base import Deployment
 from leadline.stack.options import KNOBS as LIMITS
 from leadline.stack.options import LOOPBACK, OF_SERVER, Limits, StackOptions, plain_directory
 from leadline.stack.own.server import CommandServer
 from leadline.stack.own.words import tls_files
-from leadline.stack.pages.server import SiteServer
+from leadline.stack.pages import SiteServer
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.web.front import Front

@@ -19,13 +19,12 @@ from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.textfile import write_private
 from leadline.model.errors import FailureClass, TrialFailure
+from leadline.model.hosts import DATA, DATABASE_TEMPORARY, LOG
 from leadline.model.knob import Kind, Level
-from leadline.model.places import DATA, DATABASE_TEMPORARY, LOG
-from leadline.stack import started, statistics
+from leadline.stack import databases, started
 from leadline.stack.base import Endpoint, Settings
-from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.private import PASSWORD, PrivateDatabase
-from leadline.stack.provision import POSTGRES_JDBC, Artefact, postgres_artefact
+from leadline.stack.provision import POSTGRES_JDBC, Artefact, JdbcDriver, postgres_artefact
 
 UNKNOWN_DATABASE = "3D000"
 GAUGES = ("numbackends",)  # connections now open
@@ -59,7 +58,7 @@ _STATISTICS = (
 _STATEMENTS = (
     "SELECT left(s.query, 4000), s.calls, s.total_plan_time + s.total_exec_time"
     " FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid WHERE d.datname = :database"
-    f" ORDER BY 3 DESC LIMIT {statistics.STATEMENTS}"
+    f" ORDER BY 3 DESC LIMIT {databases.STATEMENTS}"
 )
 _TRACKING = (
     "shared_preload_libraries = 'pg_stat_statements'",
@@ -125,7 +124,7 @@ def read_setting(endpoint: Endpoint, parameter: str) -> tuple[str, str | None]:
     return rows[0][0], rows[0][1]
 
 
-class Statistics(statistics.Statistics[pg8000.native.Connection]):
+class Statistics(databases.Statistics[pg8000.native.Connection]):
     """Of the whole server, asked in its own database: an extension is added there."""
 
     def _open(self) -> pg8000.native.Connection:
@@ -153,7 +152,7 @@ class Statistics(statistics.Statistics[pg8000.native.Connection]):
 
         self.ask(change)
 
-    def statements(self) -> list[statistics.Statement]:
+    def statements(self) -> list[databases.Statement]:
         rows = self.ask(lambda connection: connection.run(_STATEMENTS, database=self._endpoint.database))
         return [(str(text), int(calls), float(ms)) for text, calls, ms in rows]
 

@@ -15,10 +15,17 @@ from typing import Any, ClassVar, TypeVar
 from leadline import catalogue
 from leadline.host.base import Host, Process, ProcessSpec
 from leadline.host.paths import cache_dir
-from leadline.model.blame import Event, Evidence, blamed, unanswered
-from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, TrialFailure
-from leadline.model.knob import Knob, Level
-from leadline.model.places import (
+from leadline.model.errors import (
+    Event,
+    Evidence,
+    FailureClass,
+    LeadlineError,
+    NotInPlay,
+    TrialFailure,
+    blamed,
+    unanswered,
+)
+from leadline.model.hosts import (
     DATA,
     DATABASE_MOUNT,
     DATABASE_TEMPORARY,
@@ -29,12 +36,12 @@ from leadline.model.places import (
     MOUNTED,
     SCHEDULER,
 )
-from leadline.stack import places, snapshots, started
+from leadline.model.knob import Knob, Level
+from leadline.stack import databases, places, started
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
-from leadline.stack.jdbc import DRIVERS, JdbcDriver
-from leadline.stack.provision import Artefact, fetch
+from leadline.stack.databases import Statistics, plain
+from leadline.stack.provision import DRIVERS, Artefact, JdbcDriver, fetch
 from leadline.stack.started import Changing
-from leadline.stack.statistics import Statistics, plain
 
 # The places of a private database's files: copied there before its start, brought back after an orderly stop. The data
 # at rest stay on the lab's disk. A crash leaves them as they were at the start; where only the log lay elsewhere they
@@ -92,7 +99,7 @@ class DatabasePlaces:
                 self._add(name, directory / "files", file_system)
         if (log := self._paths.get(LOG)) is not None:
             if DATA not in self._paths:
-                snapshots.mark(self._at_rest)
+                databases.mark(self._at_rest)
             _moved(self.data, log, self._log)
         if self._scheduler is not None:
             self.schedule(str(self._scheduler))
@@ -129,9 +136,9 @@ class DatabasePlaces:
                     path.unlink()
             _moved(log, self.data, self._log)
         if DATA in self._paths:
-            snapshots.save(self.data, self._at_rest)
+            databases.save(self.data, self._at_rest)
         elif log is not None:
-            snapshots.unmark(self._at_rest)
+            databases.unmark(self._at_rest)
 
     def remove(self) -> None:
         """Free the places; nothing where there are none."""
@@ -318,7 +325,7 @@ class PrivateDatabase(Changing[ServiceContext]):
         was interrupted.
         """
         context = self.context
-        if snapshots.interrupted(self._data):
+        if databases.interrupted(self._data):
             raise TrialFailure(
                 FailureClass.INFRASTRUCTURE,
                 f"{self._data}: a restore, or a run with its log elsewhere, was interrupted: restore it again",
@@ -484,7 +491,7 @@ class PrivateDatabase(Changing[ServiceContext]):
         self._require_stopped()
         if (self._data / self.pid_file).exists():
             raise LeadlineError(f"{self.title} did not stop cleanly in {self._data}: no snapshot is made of it")
-        snapshots.save(self._data, self._snapshot(name))
+        databases.save(self._data, self._snapshot(name))
 
     def has_snapshot(self, name: str) -> bool:
         return (self._snapshot(name) / self.system).exists()
@@ -495,7 +502,7 @@ class PrivateDatabase(Changing[ServiceContext]):
             raise LookupError(f"there is no snapshot {name}")
         self._require_stopped()
         self._before_restore()
-        snapshots.put_back(self._snapshot(name), self._data)
+        databases.put_back(self._snapshot(name), self._data)
 
     def _before_restore(self) -> None:
         """Give back what a server that was killed on these data still holds."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from leadline.model.received import from_json
-from leadline.stack.deployment import Deployment
+from leadline.stack.base import Deployment
 
 PROMPT = 3.0  # seconds in which a server under no load answers
 MOST_READ = 1 << 20  # bytes of a body

@@ -1,6 +1,9 @@
 """Pinned distributions, verified and unpacked into the cache once.
 
 The ordinary client of each registry (Maven, pip) does the download, so the user's settings, mirrors and proxies hold.
+
+Maven also builds the Java programs of a checkout. Of a JDBC driver a server takes jar, class names and URL for its pool
+from here.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import hashlib
 import lzma
 import os
 import platform
+import re
 import shutil
 import stat
 import sys
@@ -17,17 +21,125 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+from urllib.parse import parse_qsl, urlsplit
 
 from leadline.host import here
+from leadline.host.base import Completed
 from leadline.host.paths import cache_dir, exclusive
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
-from leadline.stack.base import Progress
-from leadline.stack.maven import last_words, maven
+from leadline.stack.base import Endpoint, Progress
+
+_BUILD_TIMEOUT = 900.0
+_LINES = 20  # of a build's words
+
+
+def maven(
+    arguments: Sequence[str],
+    why: str,
+    timeout: float | None = None,
+    cwd: Path | None = None,
+    tell: Callable[[float], None] | None = None,
+) -> Completed:
+    """Run it; ``why`` it is needed. Raises LeadlineError without Maven and after ``timeout`` seconds."""
+    program = shutil.which("mvn")
+    if program is None:
+        raise LeadlineError(f"Maven (mvn) is not on the PATH; it is needed {why}")
+    try:
+        return here.run([program, "-B", *arguments], timeout=timeout, cwd=cwd, tell=tell)
+    except TimeoutError:
+        raise LeadlineError(f"Maven, needed {why}, did not end within {timeout:g} s") from None
+
+
+def build(
+    title: str,
+    workloads: Path,
+    modules: Sequence[str],
+    sources: Iterable[Path],
+    made: Sequence[Path],
+    progress: Progress,
+) -> None:
+    """Build ``modules`` unless what they make is newer than their ``sources``. Raises LeadlineError."""
+    newest = max(path.stat().st_mtime for path in sources)
+    if all(path.is_file() and path.stat().st_mtime >= newest for path in made):
+        return
+    progress(f"building {title}")
+    arguments = ["-q", "-f", str(workloads / "pom.xml"), "-pl", ",".join(modules), "-DskipTests", "package"]
+    why = f"to build {title} (leadline's wheel carries it built)"
+    done = maven(arguments, why, _BUILD_TIMEOUT)
+    if done.returncode or not all(path.is_file() for path in made):
+        output = "\n".join(f"  {line}" for line in (done.stdout + done.stderr).strip().splitlines()[:_LINES])
+        raise LeadlineError(f"{title} could not be built:\n{output}")
+    for path in made:  # Maven leaves a jar alone when its content stays the same
+        path.touch()
+
+
+def last_words(output: str) -> str:
+    """The errors that Maven names, else what it said last."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("[ERROR]") and not line.endswith("[ERROR]")]
+    errors_told = [line for line in errors if not re.match(r"\[ERROR\] (To see|Re-run|For more|\[Help)", line)]
+    return "\n".join(f"  {line}" for line in (errors_told[:3] or lines[-5:] or ["(none)"]))
+
+
+@dataclass(frozen=True)
+class JdbcDriver:
+    """The driver of one database. The classes are those that JDBC 4.3 names, for a server to choose from.
+
+    ``pool_parameters`` turn the driver's own statement cache off: it would hide the pool's, which is a factor. With
+    each, a statement that the pool keeps is one that the database keeps prepared. ``cache_parameters`` turn it on for
+    pools that have none, ``{}`` for the number of statements. ``persistence_properties`` are for providers that do not
+    know the database by its name; a server gives them to every persistence unit.
+    """
+
+    subprotocol: str  # as in jdbc:<subprotocol>://
+    artefact: Artefact
+    driver: str  # java.sql.Driver
+    data_source: str  # javax.sql.DataSource
+    connection_pool_data_source: str  # javax.sql.ConnectionPoolDataSource
+    xa_data_source: str  # javax.sql.XADataSource
+    pool_parameters: Mapping[str, str]
+    refusals: tuple[str, ...]  # what the database says, through the driver, when it has no connection left
+    cache_parameters: Mapping[str, str] = field(default_factory=dict)
+    persistence_properties: Mapping[str, str] = field(default_factory=dict)
+
+    def jar(self, progress: Progress = lambda _: None) -> Path:
+        """Fetched into the cache where it is missing. Raises LeadlineError."""
+        return fetch(self.artefact, progress)
+
+    def pool_url(self, endpoint: Endpoint, statements: int = 0) -> str:
+        """The URL for a server's pool; user and password are given apart. ``statements``: how many the driver keeps for
+        each connection, for pools that keep none.
+        """
+        cache = self.cache_parameters if statements else {}
+        given = {**self.pool_parameters, **{name: value.format(statements) for name, value in cache.items()}}
+        parameters = "&".join(f"{name}={value}" for name, value in given.items())
+        return f"{endpoint.jdbc_url}?{parameters}"
+
+    def statements(self, url: str) -> int:
+        """How many statements the driver keeps for each connection of a pool with this URL."""
+        parameters = dict(parse_qsl(urlsplit(url.removeprefix("jdbc:")).query))
+        if all(parameters.get(name) == value for name, value in self.pool_parameters.items()):
+            return 0
+        return int(next(parameters[name] for name, value in self.cache_parameters.items() if value == "{}"))
+
+
+DRIVERS: dict[str, JdbcDriver] = {}  # by subprotocol; a database's class adds its own
+
+
+def driver_for(endpoint: Endpoint) -> JdbcDriver:
+    """The driver that speaks to this database. Raises UsageError for one that leadline has no driver for."""
+    try:
+        return DRIVERS[endpoint.subprotocol]
+    except KeyError:
+        raise UsageError(
+            f"there is no JDBC driver for {endpoint.subprotocol}; there is one for {', '.join(sorted(DRIVERS))}"
+        ) from None
+
 
 # Unpacking archives with their run bits, refusing entries that leave the directory.
 

@@ -25,8 +25,7 @@ from leadline.stack.own.attached import AttachedServer
 from leadline.stack.own.compose import ComposeServer
 from leadline.stack.own.server import CommandServer, ServiceProgram
 from leadline.stack.own.wars import war_server
-from leadline.stack.pages.server import SiteServer, own_file
-from leadline.stack.pages.site import Pages
+from leadline.stack.pages import Pages, SiteServer, own_file
 from leadline.stack.postgres import Postgres
 from leadline.stack.private import PrivateDatabase
 from leadline.stack.provision import Artefact, is_here

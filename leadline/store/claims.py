@@ -16,12 +16,12 @@ from typing import IO
 from sqlalchemy import Connection, func, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from leadline.host.private import private_file
+from leadline.host.textfile import private_file
 from leadline.model.errors import FailureClass, LeadlineError
 from leadline.model.record import TrialState
 from leadline.store import schema as t
 
-LIVE = ".live"  # folder of what runs tell (``leadline.trial.livelog``)
+LIVE = ".live"  # folder of what runs tell (``leadline.trial.progress``)
 _FOLDER = ".in-use"
 PATIENCE = 2.0  # seconds of a run, for one that only looks
 

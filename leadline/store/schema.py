@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from leadline.host.private import redacted
+from leadline.host.textfile import redacted
 from leadline.model.errors import FailureClass
 from leadline.model.record import TrialState
 
@@ -171,7 +171,7 @@ slot_responses = sa.Table(
     sa.Column("at_least", sa.Boolean),  # whether the value is only a lower bound; absent in labs of before
 )
 
-# What else the machine did, of a trial (slot -1) and its slots. Names as in ``model.disturbance``; "program NAME".
+# What else the machine did, of a trial (slot -1) and its slots. Names as in ``model.result``; "program NAME".
 machine_use = sa.Table(
     "machine_use",
     metadata,

@@ -11,8 +11,8 @@ from leadline.load.cluster.run import Cluster, DriverJob, told
 from leadline.load.driver import DriverRun
 from leadline.load.scenario import find_scenario
 from leadline.load.series import started_unix_ns
-from leadline.model.drivers import DriverHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.model.hosts import DriverHost
 from leadline.model.plan import Slot, Turn
 from leadline.trial.system import SLOT_LEAD, OnLoad, OnSlot
 

@@ -13,12 +13,22 @@ from pathlib import Path
 from leadline.design.profiling import Place, middle_half
 from leadline.host.base import TrialHost
 from leadline.layouts import wash_out_of
-from leadline.model.blame import Event, Evidence, blamed, unanswered
-from leadline.model.disturbance import MachineUse
-from leadline.model.errors import FailureClass, LeadlineError, NotInPlay, RestoreError, TrialFailure, UsageError
+from leadline.model.errors import (
+    Event,
+    Evidence,
+    FailureClass,
+    LeadlineError,
+    NotInPlay,
+    RestoreError,
+    TrialFailure,
+    UsageError,
+    blamed,
+    unanswered,
+)
 from leadline.model.knob import Knob, Level, Owners
 from leadline.model.plan import PlannedTrial, Treatment
 from leadline.model.record import NOT_QUIET, QUIET, AuditRecord, LoadSecond, Reading, under_load
+from leadline.model.result import MachineUse
 from leadline.model.study import Study
 from leadline.stack.servers.files import out_of_memory
 from leadline.store.lab import Store
@@ -157,7 +167,7 @@ def excess(use: MachineUse | None, bounds: Mapping[str, float]) -> str:
 class Attempt:
     """One attempt of one trial on ``system``: ``prepare``, ``observe``, ``load``, ``unobserve``, ``finish`` and
     ``measure`` in this order, by ``go``; then its services are stopped and ``close`` is called. Trials side by side are
-    taken through these parts together (``leadline.trial.side_by_side``).
+    taken through these parts together (``leadline.trial.run``).
     """
 
     def __init__(

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from leadline.host.private import private_file, redacted
+from leadline.host.textfile import private_file, redacted
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.plan import Plan, PlannedTrial
 from leadline.model.received import from_json

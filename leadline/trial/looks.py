@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from leadline.analysis.scale import MARGIN
+from leadline.analysis.table import MARGIN
 from leadline.checks.files.study import StudyFile
 from leadline.model.conditions import Condition, State
 from leadline.model.design import Looks

@@ -17,19 +17,19 @@ from leadline.load.series import (
     driver_wait,
     responses_between,
     responses_in_windows,
+    responses_of,
     responses_over,
     started_unix_ns,
     steady_series,
+    within_limits,
 )
-from leadline.load.within import responses_of, within_limits
-from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.record import Phases
-from leadline.model.result import COMPILES, STARVES, SteadyState
+from leadline.model.result import COMPILES, STARVES, MachineUse, SteadyState
 from leadline.model.units import rounded
-from leadline.observe.machine import MachineLines
 from leadline.observe.window import (
     CpuLines,
+    MachineLines,
     Recorded,
     Windows,
     compiling,

@@ -13,8 +13,7 @@ from itertools import takewhile
 
 from leadline.conclude.judgement import WOULD_WORK, too_late
 from leadline.layouts import latest_change
-from leadline.model.blame import Event, Evidence, blamed
-from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.errors import Event, Evidence, FailureClass, TrialFailure, UsageError, blamed
 from leadline.model.knob import Knob, Level, Owners
 from leadline.model.plan import Slot, Treatment
 from leadline.model.record import CAME_LATE, LoadSecond

@@ -19,7 +19,7 @@ from leadline.cli.main import app
 from leadline.conclude.soak import conclude_soak
 from leadline.experiments.bisect.answer import bisect
 from leadline.experiments.bisect.run import question
-from leadline.experiments.knee.answer import knee as search_knee
+from leadline.experiments.knee.run import knee as search_knee
 from leadline.experiments.knee.run import question_of
 from leadline.experiments.soak.record import SoakRecord, evened
 from leadline.model.soak import DAY, HOUR, SoakTimes

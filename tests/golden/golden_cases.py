@@ -14,8 +14,7 @@ from leadline.checks.subject import study_catalogue
 from leadline.design.make import plan_to_json
 from leadline.experiments.confirm import best_settings, confirmation_study
 from leadline.experiments.results import analysis_of
-from leadline.experiments.tuning.part import steps_left_out
-from leadline.experiments.tuning.run import TuningRun
+from leadline.experiments.tuning import TuningRun, steps_left_out
 from leadline.experiments.twin import aa_twin
 from leadline.host.knobs import every_knob
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner
@@ -23,7 +22,7 @@ from leadline.model.record import StudyRecord, TrialRecord
 from leadline.model.result import StudyAnalysis
 from leadline.model.tuning import MODE
 from leadline.places.simulated import SimulatedTestbed, bound, parse_truth, simulate_observations
-from leadline.places.simulated.truth import Truth
+from leadline.places.simulated.model import Truth
 from leadline.places.testbed import RunOptions
 from leadline.report.document import plain
 from leadline.report.tuning.export import document

@@ -16,11 +16,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from leadline.places.guest import initramfs
-from leadline.places.guest.boot import QEMU
-from leadline.places.guest.initramfs import Node
+from leadline.places.guest.boot import QEMU, Node, libraries, modules, write_archive
 from leadline.places.guest.kernels import Kernel
-from leadline.places.ssh.ship import bundle
+from leadline.places.ssh.connection import bundle
 
 NETWORK = "198.19.255"  # RFC 2544: for networks between devices under test
 ADDRESS = f"{NETWORK}.2"
@@ -287,9 +285,9 @@ def _root(root: Path, grub: Path, kernels: Sequence[Kernel], place: Path, servic
         tree = {
             "bin/busybox": Node(busybox.resolve(), mode=0o755),
             "init": Node(_INIT.encode(), mode=0o755),
-            **initramfs.modules(kernel.modules, (*_MODULES, *(_SHARING if service else ())), ()),
+            **modules(kernel.modules, (*_MODULES, *(_SHARING if service else ())), ()),
         }
-        initramfs.write(tree, root / "boot" / f"initrd.img-{kernel.release}")
+        write_archive(tree, root / "boot" / f"initrd.img-{kernel.release}")
     os.link(root / "boot" / f"vmlinuz-{kernels[0].release}", root / "boot" / f"vmlinuz-{BROKEN}")
     (root / "boot/grub/grub.cfg").write_text(_menu([kernel.release for kernel in kernels]))
     _run(grub / "usr/bin/grub-editenv", root / "boot/grub/grubenv", "create")
@@ -328,7 +326,7 @@ def _python(root: Path) -> None:
 
 
 def _libraries(root: Path, programs: Iterable[Path]) -> None:
-    for name, node in initramfs.libraries(programs).items():
+    for name, node in libraries(programs).items():
         assert isinstance(node, Node)
         assert isinstance(node.content, Path)
         target = root / name

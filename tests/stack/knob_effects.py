@@ -13,14 +13,14 @@ from typing import Any
 import server_cells
 
 from leadline.host.files import LocalFiles
-from leadline.host.jvm import java_pid
+from leadline.host.java import java_pid
 from leadline.host.local import LocalHost
 from leadline.model.knob import ApplyCost, Level
 from leadline.observe.base import ObserverContext
 from leadline.observe.pools import PoolsObserver
 from leadline.stack import postgres, probe
 from leadline.stack.assembly import Stack
-from leadline.stack.servers import agent
+from leadline.stack.servers import files
 
 MIB = 1024**2
 # Seconds until what must happen counts as not happening; EclipseLink asks four times for a connection within 20.
@@ -292,7 +292,7 @@ def of_monitoring(customer: Customer, made: Stack, trial: Path) -> set[str]:
     if made.choice.server == "tomcat":
         process = made.processes()["server"]
         question = {"bean.0": "*:connectionpool=connections,connection=*,*|CacheState"}
-        answer = agent.ask(LocalHost(), None, java_pid(LocalFiles(), process), trial / "raw", question)
+        answer = files.ask(LocalHost(), None, java_pid(LocalFiles(), process), trial / "raw", question)
         return {"pool.max"} if answer["beans"] else set()
     observer = PoolsObserver(LocalHost())
     observer.start(ObserverContext(trial, made.processes(), interval=0.25))

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from leadline.stack.maven import maven
+from leadline.stack.provision import maven
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SHOP, QSHOP = EXAMPLES / "shop", EXAMPLES / "qshop"

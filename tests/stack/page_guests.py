@@ -6,7 +6,7 @@ from pathlib import Path
 
 from leadline.host.base import ProcessSpec
 from leadline.model.knob import Level
-from leadline.places.virtual.capture import Captured, Started
+from leadline.places.virtual.job import Captured, Started
 
 SCENARIO = """\
 scenario: page

@@ -18,7 +18,7 @@ import polars as pl
 import pytest
 
 from leadline.host.files import LocalFiles
-from leadline.host.jvm import java_pid
+from leadline.host.java import java_pid
 from leadline.host.local import LocalHost
 from leadline.load.driver import DriverRun
 from leadline.load.result import read_summary

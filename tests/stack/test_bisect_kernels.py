@@ -23,7 +23,7 @@ from leadline.places.guest.boot import QEMU
 from leadline.places.guest.kernels import kernels as listed
 from leadline.places.testbed import RunOptions
 from leadline.places.virtual import guests
-from leadline.planning.probes import next_block
+from leadline.planning.bisection import next_block
 from leadline.store.lab import Store
 
 pytestmark = [

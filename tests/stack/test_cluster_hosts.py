@@ -22,11 +22,11 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
-from leadline.load.cluster.command import check, run
+from leadline.load.cluster.run import check, run
 from leadline.load.result import read_summary
 from leadline.load.series import responses_between, steady_series
-from leadline.model.drivers import DriverHost
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.hosts import DriverHost
 
 pytestmark = pytest.mark.stack
 

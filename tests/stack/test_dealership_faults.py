@@ -34,8 +34,8 @@ from leadline.stack.applications.dealership import Supplier
 from leadline.stack.applications.java import ask
 from leadline.stack.assembly import Stack
 from leadline.stack.base import Endpoint, ServiceContext
-from leadline.stack.maven import build
 from leadline.stack.postgres import Postgres
+from leadline.stack.provision import build
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 

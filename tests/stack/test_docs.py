@@ -15,11 +15,11 @@ from leadline.checks.files.study import builtin_studies, builtin_tunings, parse_
 from leadline.checks.plan import plan_study
 from leadline.checks.subject import study_catalogue
 from leadline.cli.main import app
-from leadline.experiments.tuning.part import steps_left_out, tuning_catalogue
+from leadline.experiments.tuning import steps_left_out, tuning_catalogue
 from leadline.host.local import LocalHost
 from leadline.load.driver import find_binary
 from leadline.places.simulated import SimulatedTestbed
-from leadline.places.simulated.truth import Truth
+from leadline.places.simulated.model import Truth
 from leadline.places.testbed import LocalTestbed
 from leadline.places.virtual.host import plan_guests
 

@@ -17,8 +17,7 @@ from witnesses import matrix
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.hosts import SshHost
 from leadline.places.guest.kernels import provision
-from leadline.places.ssh.boot import boot
-from leadline.places.ssh.host import Booting, FarHost
+from leadline.places.ssh.host import Booting, FarHost, boot
 
 pytestmark = [
     pytest.mark.stack,

@@ -11,11 +11,10 @@ from witnesses import matrix
 
 from leadline.gcanalysis.summary import GcSummary, summary
 from leadline.host.files import LocalFiles
-from leadline.host.java import find_java
-from leadline.host.jvm import java_pid
+from leadline.host.java import find_java, java_pid
 from leadline.host.local import LocalHost
 from leadline.model.study import StackChoice
-from leadline.observe.gclog import parse
+from leadline.observe.gclog.files import parse
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
 

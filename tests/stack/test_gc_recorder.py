@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from leadline.gcanalysis.events import CANCELLED
-from leadline.gcanalysis.rates import allocation
-from leadline.host.jvm import find_java_home
+from leadline.gcanalysis.summary import allocation, summary
+from leadline.host.java import find_java_home
 from leadline.observe.gc import OPTION
-from leadline.observe.gclog import parse, summary
+from leadline.observe.gclog.files import parse
 
 pytestmark = pytest.mark.stack
 

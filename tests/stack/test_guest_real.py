@@ -19,10 +19,9 @@ from leadline.host import procfs
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.places.guest import boot as boot_module
-from leadline.places.guest import initramfs, kernels, machine
-from leadline.places.guest.boot import BLOCKS, QEMU, Boot, Counter
-from leadline.places.guest.machine import Saved, boot_and_save, fork, fork_and_save, run
-from leadline.places.guest.results import Outcome
+from leadline.places.guest import kernels, machine
+from leadline.places.guest.boot import BLOCKS, QEMU, Boot, Counter, base_system, cached_archive, join_archives, modules
+from leadline.places.guest.machine import Outcome, Saved, boot_and_save, fork, fork_and_save, run
 from leadline.places.virtual import instructions, job
 from leadline.places.virtual.instructions import Compiled, Mapped, Symbols
 
@@ -92,9 +91,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         kernel, busybox = kernels.provision("6.1-cloud", print), kernels.busybox(print)
     except LeadlineError as error:
         pytest.skip(f"no kernel for a guest: {error}")
-    parts = [initramfs.base(busybox), initramfs.modules(kernel.modules)]
+    parts = [base_system(busybox), modules(kernel.modules)]
     archive = directory / "initial"
-    initramfs.join([initramfs.cached(part, directory / "parts") for part in parts], archive)
+    join_archives([cached_archive(part, directory / "parts") for part in parts], archive)
     host = LocalHost(state=directory / "state")
     yield Place(host, directory, Boot(kernel.image, archive, 256 << 20))
     host.restore()

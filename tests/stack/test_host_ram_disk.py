@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.host import undo_ramdisk
+from leadline.host import undo
 from leadline.host.local import LocalHost
 from leadline.host.procfs import mounts
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure
@@ -24,7 +24,7 @@ SIZE = 32 << 20
 MAKES_AND_DIES = """
 import os, signal, sys
 from pathlib import Path
-from leadline.host import undo_ramdisk
+from leadline.host import undo
 from leadline.host.local import LocalHost
 from leadline.stack import places
 store, told = places.make_disk(LocalHost(state=Path(sys.argv[1])), Path(sys.argv[2]), int(sys.argv[3]))
@@ -85,7 +85,7 @@ def test_processes_with_mounts_of_their_own_do_not_keep_a_ram_disk(host: LocalHo
 def test_kill_9_leaves_a_ram_disk_that_restore_removes(
     host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(undo_ramdisk, "_PATIENCE", 0.2)
+    monkeypatch.setattr(undo, "_PATIENCE", 0.2)
     base = places.disk_directory(tmp_path)
     argv = [sys.executable, "-c", MAKES_AND_DIES, str(tmp_path / "state"), str(tmp_path), str(SIZE)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)

@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from leadline.host.files import LocalFiles
-from leadline.host.jvm import find_java_home, jcmd, load_agent
+from leadline.host.java import find_java_home, jcmd, load_agent
 from leadline.host.local import LocalHost
 from leadline.model.knob import Level
 from leadline.stack.servers import jvm, large_pages
-from leadline.stack.servers.agent import ensure_agent
-from leadline.stack.servers.files import properties_text
+from leadline.stack.servers.files import ensure_agent, properties_text
 
 pytestmark = pytest.mark.stack
 

@@ -8,7 +8,7 @@ from server_cells import stack
 
 from leadline.host.cgroup import group_parent
 from leadline.host.files import LocalFiles
-from leadline.host.jvm import java_pid
+from leadline.host.java import java_pid
 
 pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("own_cache")]
 

@@ -18,7 +18,7 @@ import server_cells
 from witnesses import matrix
 
 from leadline.host.files import LocalFiles
-from leadline.host.jvm import java_pid
+from leadline.host.java import java_pid
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import Level

@@ -14,10 +14,10 @@ import pytest
 from conftest import leadline
 from own_examples import SHOP, built, mean_throughput
 
-from leadline.host.jvm import find_java_home
+from leadline.host.java import find_java_home
 from leadline.host.local import LocalHost
 from leadline.host.procfs import read_stat
-from leadline.stack.servers.agent import ask, ensure_agent
+from leadline.stack.servers.files import ask, ensure_agent
 from leadline.store.lab import Store
 
 pytestmark = pytest.mark.stack

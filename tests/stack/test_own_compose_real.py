@@ -17,9 +17,9 @@ from container_engine import IMAGE, Engine, engine
 from own_examples import SHOP, built
 from witnesses import matrix, until
 
-from leadline.host.jvm import find_java_home
+from leadline.host.java import find_java_home
 from leadline.host.local import LocalHost
-from leadline.stack.servers.agent import ensure_agent
+from leadline.stack.servers.files import ensure_agent
 
 pytestmark = [pytest.mark.stack, matrix("a container engine is fetched and started")]
 

@@ -35,7 +35,7 @@ def war() -> Path:
 
 def tomcat(war: Path, base: Path) -> str:
     """A CATALINA_BASE of one's own: pool in its server.xml, the driver in its lib."""
-    from leadline.stack.jdbc import DRIVERS
+    from leadline.stack.provision import DRIVERS
 
     shutil.copytree(fetch(TOMCAT, print) / f"apache-tomcat-{TOMCAT.version}" / "conf", base / "conf")
     login = 'url="${db.url}" username="${db.user}" password="${db.password}"/>'
@@ -84,7 +84,7 @@ properties: {{ quotes.source: "java:/jdbc/quotes" }}
 
 def glassfish(war: Path, base: Path) -> str:
     """A domain of one's own: pool and options of the JVM in its domain.xml, the driver in its lib."""
-    from leadline.stack.jdbc import DRIVERS
+    from leadline.stack.provision import DRIVERS
 
     shutil.copytree(fetch(GLASSFISH, print) / "glassfish7" / "glassfish" / "domains" / "domain1", base)
     shutil.copy(DRIVERS["postgresql"].jar(), base / "lib")

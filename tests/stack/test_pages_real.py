@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from witnesses import matrix
 
-from leadline.host.backlog import backlog
-from leadline.host.httpd import MEND, find_httpd
+from leadline.host.facts import MEND, backlog, find_httpd
 from leadline.host.local import LocalHost
 from leadline.load.driver import DriverRun
 from leadline.load.result import read_summary
@@ -18,7 +17,7 @@ from leadline.model.study import StackChoice
 from leadline.model.workload import Workload
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
-from leadline.stack.pages.server import SiteServer
+from leadline.stack.pages import SiteServer
 
 pytestmark = pytest.mark.stack
 

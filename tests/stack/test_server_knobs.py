@@ -19,7 +19,7 @@ from test_servers import archive, context, database, host, place
 from witnesses import matrix
 
 from leadline.host.files import LocalFiles
-from leadline.host.jvm import java_pid
+from leadline.host.java import java_pid
 from leadline.model.knob import ApplyCost, Level
 from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.postgres import connect

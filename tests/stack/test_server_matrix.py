@@ -15,8 +15,8 @@ from leadline.model.errors import FailureClass, UsageError
 from leadline.model.knob import Level
 from leadline.stack import registry
 from leadline.stack.assembly import Stack
+from leadline.stack.places import NAMES as PLACES
 from leadline.stack.servers.knobs import KNOBS as MESSAGING
-from leadline.stack.servers.server_places import NAMES as PLACES
 
 pytestmark = pytest.mark.stack
 

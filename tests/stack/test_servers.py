@@ -23,13 +23,13 @@ from leadline.observe.pools import PoolsObserver
 from leadline.stack.applications.brokerage import Brokerage
 from leadline.stack.base import Endpoint, ServiceContext
 from leadline.stack.certificate import make_certificate
+from leadline.stack.places import NAMES as PLACES
 from leadline.stack.postgres import Postgres
 from leadline.stack.probe import connection_to
 from leadline.stack.provision import TOMCAT, fetch
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.knobs import KNOBS as MESSAGING
 from leadline.stack.servers.liberty import Liberty
-from leadline.stack.servers.server_places import NAMES as PLACES
 from leadline.stack.servers.tomcat import Tomcat
 
 pytestmark = pytest.mark.stack

@@ -12,8 +12,8 @@ import listeners
 import pytest
 
 from leadline.host import procfs
+from leadline.host.facts import MEND, find_httpd
 from leadline.host.files import connected, established
-from leadline.host.httpd import MEND, find_httpd
 from leadline.host.local import LocalHost
 from leadline.load.driver import DriverRun
 from leadline.load.result import DriverResult, read_summary

@@ -62,7 +62,7 @@ def test_it_runs_where_it_is_installed(wheel: Path, tmp_path: Path) -> None:
     site = next((home / "lib").glob("python3*")) / "site-packages"
     (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    code = "import leadline, leadline.host.jvm as j; print(leadline.__file__); print(j.agent_jar())"
+    code = "import leadline, leadline.host.java as j; print(leadline.__file__); print(j.agent_jar())"
     package, agent = run(python, "-P", "-c", code, env=env).split()
     assert Path(package).is_relative_to(home)
     assert Path(agent).is_relative_to(home)

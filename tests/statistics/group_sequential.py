@@ -13,7 +13,7 @@ import numpy as np
 from scipy import optimize, special
 
 from leadline.analysis.table import Floats
-from leadline.planning.paths import obrien_fleming_spending
+from leadline.planning.boundary import obrien_fleming_spending
 
 _NODES = 401
 _FAR = 8.0  # standard deviations beyond which nothing is left

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from leadline.figures import Parameter, ResultTable, Run
+from leadline.figures.table import Parameter, ResultTable, Run
 from leadline.model.result import RESPONSES
 
 

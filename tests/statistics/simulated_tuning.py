@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 
 from leadline.checks.files.study import StudyFile
 from leadline.checks.plan import Planned, plan_study
-from leadline.experiments.tuning.part import measured, part_file, treatments_of
+from leadline.experiments.tuning import measured, part_file, treatments_of
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import Treatment
 from leadline.model.tuning import MODE, Tuning
 from leadline.places.simulated import Model, Truth, simulate_observations
 from leadline.places.simulated.host import SimulatedHost
-from leadline.places.simulated.timing import VirtualClock
+from leadline.places.simulated.trial import VirtualClock
 from leadline.planning.sequence import Measured, Part, Progress, advance
 
 MODES = ("orm", "session", "direct")

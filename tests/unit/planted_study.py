@@ -10,7 +10,7 @@ from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import StudyRecord, TrialRecord, TrialState
 from leadline.model.result import StudyAnalysis
 from leadline.places.simulated import SimulatedTestbed, bound, parse_truth, simulate_observations
-from leadline.places.simulated.truth import Truth
+from leadline.places.simulated.model import Truth
 
 POOL, HEAP, COLLECTOR = "server.datasource.max_connections", "jvm.heap", "jvm.collector"
 CACHE, VERSION = "server.datasource.statement_cache", "app.version"

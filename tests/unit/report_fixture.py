@@ -21,16 +21,7 @@ from leadline.model.knob import Level
 from leadline.model.naming import describing
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
 from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord
-from leadline.model.result import (
-    Drift,
-    Effect,
-    Interval,
-    Luck,
-    ResponseAnalysis,
-    SteadyState,
-    StudyAnalysis,
-    Verdict,
-)
+from leadline.model.result import Drift, Effect, Interval, Luck, ResponseAnalysis, SteadyState, StudyAnalysis, Verdict
 from leadline.model.study import Study
 
 NASTY = "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'>]]>{{ 7*7 }} [bold]</pre>"

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from leadline.host.local import LocalHost
-from leadline.stack import jdbc, postgres
+from leadline.stack import postgres, provision
 from leadline.stack.applications.brokerage import Brokerage
-from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
-from leadline.stack.deployment import Deployment
+from leadline.stack.base import Deployment, Endpoint, Progress, ServiceContext, Settings
 from leadline.stack.provision import Artefact
 from leadline.stack.servers import common
 
@@ -39,8 +38,8 @@ def server_context(
         driver.touch()
         return driver
 
-    assert postgres.Postgres.jdbc_driver.subprotocol in jdbc.DRIVERS  # by its import
-    for module in (common, jdbc):
+    assert postgres.Postgres.jdbc_driver.subprotocol in provision.DRIVERS  # by its import
+    for module in (common, provision):
         patch.setattr(module, "fetch", fake_fetch)
     archive = place / "brokerage.war"
     archive.touch()

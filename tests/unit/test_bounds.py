@@ -14,7 +14,7 @@ QUEUES = {"Queue", "SimpleQueue", "LifoQueue"}
 CLOCKS = {"deadline", "until", "waited", "timeout"}
 # Loops and waits without a bound of their own, and what bounds them.
 ALLOWED = {
-    "host/backlog.py: _listening: while True": "each answer is waited for two seconds, and the last says so",
+    "host/facts.py: _listening: while True": "each answer is waited for two seconds, and the last says so",
     "host/here.py: foreground: .wait()": "ends with the program that the user runs, or by Ctrl-C",
     "host/here.py: unpacked: .wait()": "its timer kills the program",
     "host/lease.py: _tell: while True": "answers until its other end is closed",
@@ -31,7 +31,7 @@ ALLOWED = {
     "places/ssh/agent.py: serve: while True": "listen ends the process",
     "places/ssh/connection.py: _answer: while True": "ends with the connection, which ends without a word",
     "places/ssh/connection.py: _read: while True": "the same",
-    "load/cluster/command.py: _follow: while True": "Cluster.poll raises after _SILENCE seconds without a word",
+    "load/cluster/run.py: _follow: while True": "Cluster.poll raises after _SILENCE seconds without a word",
     "observe/base.py: _run: while True": "samples until it is stopped",
     "observe/gclog/follow.py: news: while True": "follows until the log's writer ends, or a signal ends it",
     "observe/base.py: _run: .wait()": "samples until it is stopped",

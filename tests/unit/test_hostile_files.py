@@ -18,18 +18,17 @@ import polars as pl
 import pytest
 
 from leadline.host import received
-from leadline.load.command import read_others
+from leadline.load.command import ProgressLog, read_others
 from leadline.load.generators import gatling, httperf, jmeter, k6, lines, oha, wrk
 from leadline.load.generators.base import PRINTED, Generator, Job, results_of
-from leadline.load.progress import ProgressLog
 from leadline.load.result import read_summary
 from leadline.load.series import decoded, last_second, outcomes_in, started_unix_ns, steady_series
 from leadline.model.errors import LONGEST_LINE, LeadlineError, UsageError
 from leadline.observe.base import read_frames
 from leadline.observe.pools import read_samples
 from leadline.observe.table import check_tables, read_series
-from leadline.places.guest import sealed
-from leadline.places.virtual import figures
+from leadline.places.guest import debian
+from leadline.places.virtual import instructions
 from leadline.stack.own import spring
 from leadline.trial.measure import FILE, completion_between
 
@@ -61,8 +60,8 @@ READERS: dict[str, tuple[str, Read]] = {
     "frames": ("host.frames", lambda folder: list(read_frames(folder / "host.frames"))),
     "completions": (str(FILE), lambda folder: completion_between(folder, 0, 9e9)),
     "series": ("host.parquet", lambda folder: read_series(folder / "host.parquet")),
-    "a guest's figures": ("figures", lambda folder: figures.read(folder / "figures")),
-    "a kernel's facts": ("sealed.json", sealed.facts_of),
+    "a guest's figures": ("figures", lambda folder: instructions.read(folder / "figures")),
+    "a kernel's facts": ("sealed.json", debian.facts_of),
 }
 
 

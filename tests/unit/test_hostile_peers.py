@@ -28,7 +28,7 @@ from leadline.places.pool.base import JobState, Partition, Wish
 from leadline.places.pool.slurm import SlurmPool
 from leadline.places.ssh import connection as far
 from leadline.places.ssh.connection import Channel, Connection
-from leadline.store import artefacts, postgresql
+from leadline.store import artefacts, database
 from leadline.store.artefacts import Artefacts, Patience
 from leadline.store.database import Database
 from leadline.store.lab import Store
@@ -52,7 +52,7 @@ def bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     less: dict[ModuleType, dict[str, object]] = {
         here: {"MOST_SAID": 1 << 20},
         far: {"_MOST_TOLD": 200, "_OPENING": 0.5, "_ENDING": 0.5},
-        postgresql: {"_TIMEOUT": 0.5, "_LONGEST": 2.0, "_MOST": 4 << 20},
+        database: {"_TIMEOUT": 0.5, "_LONGEST": 2.0, "_MOST": 4 << 20},
         artefacts: {"PATIENCE": Patience(0.5, 0.3, 1.0)},
         slurm: {"_ASKED": 1.0},
     }
@@ -493,7 +493,7 @@ def test_a_host_over_ssh(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("peer", ["an object store", "an endless list", "a database", "an agent", "Slurm", "a host"])
 def test_ctrl_c_ends_the_wait_for_a_silent_peer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, peer: str) -> None:
-    for module, name in ((postgresql, "_TIMEOUT"), (far, "_OPENING"), (slurm, "_ASKED")):
+    for module, name in ((database, "_TIMEOUT"), (far, "_OPENING"), (slurm, "_ASKED")):
         monkeypatch.setattr(module, name, 30.0)
     monkeypatch.setattr(artefacts, "PATIENCE", Patience(silence=30.0, listing=30.0))
     for name in ("squeue", "ssh"):

@@ -112,7 +112,6 @@ HOST_INNER = {
     "procfs",
     "ramdisk",
     "undo",
-    "undo_ramdisk",
 }
 
 
@@ -203,7 +202,7 @@ RAW_ALLOWED = {  # each with its reason
     "observe/gclog/files.py": "archives: members are counted and their declared sizes bounded before they are unpacked",
     "stack/provision.py": "distributions whose digest is pinned",
     "stack/applications/java.py": "an archive that this checkout built",
-    "stack/pages/site.py": "it writes one",
+    "stack/pages.py": "it writes one",
     "stack/web/common.py": "an archive that this checkout built",
     "stack/own/artifact.py": "the user's own application, which is then run",
     "stack/own/wars/base.py": "configuration of the user's own server, which is then run",

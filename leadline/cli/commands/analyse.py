@@ -22,7 +22,7 @@ from leadline.cli.options import (
 from leadline.cli.output import end_with, print_answer, print_json, print_text, say
 from leadline.model.conditions import changes_of_study
 from leadline.observe.stacks import Kind
-from leadline.report.frames_text import explain as explanation_of
+from leadline.report.flames import explain as explanation_of
 from leadline.report.other_tools import Options, analysed
 
 

@@ -9,13 +9,13 @@ import typer
 
 from leadline.api.studies import Study
 from leadline.cli.commands.execute import execute_search
-from leadline.cli.commands.plan_power import share
+from leadline.cli.commands.plan import share
 from leadline.cli.options import BudgetOption, DisposableOption, JsonOption, LabOption, SetOption, SimulateOption
 from leadline.experiments.bisect import run as bisection
 from leadline.experiments.bisect.answer import bisect as run_bisection
 from leadline.experiments.knee import run as knees
-from leadline.experiments.knee.answer import knee as run_search
-from leadline.planning.probes import MOST
+from leadline.experiments.knee.run import knee as run_search
+from leadline.planning.bisection import MOST
 
 
 def register(app: typer.Typer) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.labs import load_lab
+from leadline.api.results import load_lab
 from leadline.cli.options import JsonOption, LabOption, file_option
 from leadline.cli.output import print_answer, print_json, say
 from leadline.model.errors import UsageError, quoted

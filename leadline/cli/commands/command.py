@@ -22,7 +22,7 @@ from leadline.cli.options import (
     say_conditions,
 )
 from leadline.cli.output import end_with, errors, print_answer, print_json, say
-from leadline.conclude.counted import COUNTS, LAYOUTS
+from leadline.conclude.gate import COUNTS, LAYOUTS
 from leadline.experiments.command_files import compared_files, document
 from leadline.host.local import LocalHost
 from leadline.model.conditions import changes_of_study

@@ -16,7 +16,7 @@ from leadline.api.comparing import (
     history_of,
     history_table,
 )
-from leadline.api.labs import load_lab
+from leadline.api.results import load_lab
 from leadline.cli.options import (
     Failing,
     FailOption,

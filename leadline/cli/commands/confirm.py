@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.labs import load_lab
+from leadline.api.results import load_lab
 from leadline.api.running import Run, open_testbed
 from leadline.api.studies import Study
 from leadline.cli.commands.execute import execute, present
-from leadline.cli.commands.plan_power import share
+from leadline.cli.commands.plan import share
 from leadline.cli.options import (
     BudgetOption,
     DisposableOption,

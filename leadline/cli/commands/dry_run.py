@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from leadline.checks.files.study import StudyFile
 from leadline.checks.plan import Planned, cost, setup_for, worst_cost
 from leadline.checks.subject import subject_of
-from leadline.cli.commands.plan_power import document, layouts_document
+from leadline.cli.commands.plan import document, layouts_document
 from leadline.cli.output import print_json, say
 from leadline.experiments.pilot import compare_layouts, hosting_for, noise_for, overhead_for
 from leadline.model.plan import PlannedTrial

@@ -14,8 +14,7 @@ from leadline.cli.commands.dry_run import print_plan
 from leadline.cli.live import watcher
 from leadline.cli.options import Failing, conditions_document, say_conditions
 from leadline.cli.output import console, end_with, errors, print_answer, print_json, print_table, say, say_ended
-from leadline.experiments.tuning.part import steps_left_out
-from leadline.experiments.tuning.run import outline
+from leadline.experiments.tuning import outline, steps_left_out
 from leadline.model.conditions import changes_of_study
 from leadline.model.judgement import NO_ANSWER_CODE
 from leadline.model.naming import describing
@@ -29,9 +28,8 @@ if TYPE_CHECKING:
     from leadline.checks.plan import Planned
     from leadline.experiments.bisect.answer import Bisected
     from leadline.experiments.bisect.run import BisectOutline
-    from leadline.experiments.knee.answer import Knee
-    from leadline.experiments.knee.run import KneeOutline
-    from leadline.experiments.tuning.run import Outline
+    from leadline.experiments.knee.run import Knee, KneeOutline
+    from leadline.experiments.tuning import Outline
     from leadline.places.pool.base import Looked
     from leadline.places.testbed import Testbed
 

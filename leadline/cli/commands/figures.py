@@ -9,12 +9,15 @@ from typing import Annotated
 
 import typer
 
-from leadline.api.labs import load_lab
+from leadline.api.results import load_lab
 from leadline.cli.options import JsonOption, LabOption, directory_option
 from leadline.cli.output import print_json, say
-from leadline.figures import StudyFigures, extremes_table, figures_of, figures_of_gains, parse_groups, table_of
+from leadline.figures.everything import StudyFigures, figures_of, figures_of_gains
+from leadline.figures.extremes import extremes_table
 from leadline.figures.foreign import Row, is_gains, read_gains, read_rows, rows_of_csv, rows_of_json
+from leadline.figures.grouping import parse_groups
 from leadline.figures.pages import read_pages
+from leadline.figures.table import table_of
 from leadline.host.textfile import read_text
 from leadline.model.errors import UsageError, nearest
 from leadline.model.naming import describing
@@ -206,7 +209,7 @@ def _print(found: StudyFigures, out: Path | None, json: bool, concluded: StudyAn
         files = {"files": [str(path) for path in written]} if out else {}
         print_json({**figures_document(found, simulated=simulated), **answer, **files})
         return
-    from leadline.report.figures.text import lines as figures_lines
+    from leadline.report.figures.tables import lines as figures_lines
 
     last = [concluded.answer] if concluded is not None else []
     say(*figures_lines(found), *map(str, written), *last)

@@ -13,12 +13,15 @@ from typing import Annotated
 
 import typer
 
-from leadline.api import gc as gc_logs
-from leadline.api.gc import GcSummary, Logs, News
+from leadline.api.gc import following, pages
 from leadline.cli.options import output_file
 from leadline.cli.output import errors, print_json, print_text, say
+from leadline.gcanalysis.summary import GcSummary
 from leadline.model.errors import UsageError
 from leadline.model.judgement import NO_ANSWER_CODE
+from leadline.observe.gclog.files import logs_of
+from leadline.observe.gclog.follow import News, news
+from leadline.observe.gclog.report import COLUMNS, Logs, events_of, read
 
 
 def register(app: typer.Typer) -> None:
@@ -67,17 +70,17 @@ def gc(
     if follow:
         _follow(files, json, md, html)
         return
-    sources = [("A", log) for log in gc_logs.logs_of(files)] + [("B", log) for log in gc_logs.logs_of(against or ())]
+    sources = [("A", log) for log in logs_of(files)] + [("B", log) for log in logs_of(against or ())]
     if csv:
         lines = csv_format.writer(sys.stdout, lineterminator="\n")
-        lines.writerow(gc_logs.COLUMNS)
+        lines.writerow(COLUMNS)
         for _, log in sources:
-            lines.writerows(gc_logs.events_of(str(log.name), gc_logs.read(log)))
+            lines.writerows(events_of(str(log.name), read(log)))
         return
-    take, finish = gc_logs.pages(html) if html else (None, None)
+    take, finish = pages(html) if html else (None, None)
     logs = Logs()
     for side, log in sources:
-        events = gc_logs.read(log)
+        events = read(log)
         figures = logs.add(log, events, side)
         if take:
             take(events, figures)
@@ -96,7 +99,9 @@ def _show(logs: Logs, json: bool, md: bool, html: Path | None, line: bool = Fals
     elif json:
         print_json(logs.document())
     elif md:
-        say(gc_logs.markdown(logs))
+        from leadline.report.gc_page import gc_markdown
+
+        say(gc_markdown(logs))
     elif html is None:
         say(logs.text())
     if html:
@@ -110,9 +115,9 @@ def _follow(files: Sequence[Path], json: bool, md: bool, html: Path | None) -> N
     if len(files) > 1:
         raise UsageError(f"--follow is of one log, not of {len(files)}")
     ended: SystemExit | None = None
-    with gc_logs.following(files[0]) as follower:
+    with following(files[0]) as follower:
         try:
-            for entry in gc_logs.news(follower):
+            for entry in news(follower):
                 print_text((_line(entry) if json else _told(entry)) + "\n")
                 sys.stdout.flush()
         except KeyboardInterrupt:
@@ -123,7 +128,7 @@ def _follow(files: Sequence[Path], json: bool, md: bool, html: Path | None) -> N
     logs = Logs()
     figures = logs.add(follower.files, events)
     if html:
-        take, finish = gc_logs.pages(html)
+        take, finish = pages(html)
         take(events, figures)
         finish(logs)
     _show(logs, json, md, html, line=True)

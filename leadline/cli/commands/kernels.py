@@ -13,8 +13,8 @@ from leadline.cli.options import JsonOption
 from leadline.cli.output import errors, print_json, print_table, say
 from leadline.model.errors import UsageError
 from leadline.places.guest import kernels
-from leadline.places.guest.configuration import differences
-from leadline.places.guest.configuration import traits as traits_of
+from leadline.places.guest.debian import differences
+from leadline.places.guest.debian import traits as traits_of
 from leadline.places.guest.kernels import Kernel, Listed
 
 _NAME = "LINE-FLAVOUR (6.1-cloud), a release, or the path of a bzImage, a package or a build directory."

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from leadline.catalogue import text
+from leadline import catalogue
 from leadline.cli.options import HostOption, JsonOption
 from leadline.cli.output import console, errors, print_json, say
 from leadline.model.errors import UsageError, nearest
@@ -84,7 +84,7 @@ def _there(knob: Knob, levels: Mapping[str, tuple[Level, str]]) -> tuple[Level, 
 def _lines(knob: Knob, today: Level, reason: str) -> list[Text]:
     """What is printed of one knob: its line, and below it, wrapped, what it is and why it cannot be set."""
     names = "; ".join(f"{program}: {name}" for program, name in knob.names.items())
-    dangers = (f"{where}: {why}" for where, why in text.dangers_of(knob))
+    dangers = (f"{where}: {why}" for where, why in catalogue.dangers_of(knob))
     paragraphs = [line for line in (knob.summary, names, *dangers, reason) if line]
     wrapped = (part for line in paragraphs for part in wrap(line, max(40, console.width - 4), break_on_hyphens=False))
     return [_line(knob, today), *(Text(f"    {part}", style="dim") for part in wrapped)]
@@ -92,14 +92,14 @@ def _lines(knob: Knob, today: Level, reason: str) -> list[Text]:
 
 def _line(knob: Knob, today: Level) -> Text:
     """``vm.dirty_ratio  today 20 %, default 20, 0..100; live, safe; dangerous below 1 or above 90``."""
-    unit = text.unit_behind(knob)
+    unit = catalogue.unit_behind(knob)
     facts = [f"today {knob.format(today)}{unit}"] if today != "" else []
-    if default := text.default_of(knob):
+    if default := catalogue.default_of(knob):
         facts.append(f"default {default}{'' if facts or knob.default is None else unit}")
-    if span := text.range_of(knob):
+    if span := catalogue.range_of(knob):
         facts.append(span)
     return Text.assemble(
-        (knob.name, "bold"), "  ", f"{', '.join(facts)}; {knob.apply_cost.value}, {text.risk_of(knob)}"
+        (knob.name, "bold"), "  ", f"{', '.join(facts)}; {knob.apply_cost.value}, {catalogue.risk_of(knob)}"
     )
 
 
@@ -117,7 +117,7 @@ def _knob(knob: Knob, today: Level, not_writable: str) -> dict[str, Any]:
         "choices": [choice for choice in knob.choices if choice not in knob.refused],
         "apply_cost": knob.apply_cost.value,
         "risk": knob.risk.value,
-        "dangerous": [{"levels": levels, "why": why} for levels, why in text.dangers_of(knob)],
+        "dangerous": [{"levels": levels, "why": why} for levels, why in catalogue.dangers_of(knob)],
         "names": dict(knob.names),
         "summary": knob.summary,
         "source": knob.source,

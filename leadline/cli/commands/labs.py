@@ -16,7 +16,7 @@ from leadline.cli.output import console, errors, print_json, say
 from leadline.model.errors import UsageError
 
 if TYPE_CHECKING:
-    from leadline.api.labs import Lab
+    from leadline.api.results import Lab
     from leadline.store.removal import Held
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Remove without a question.")]
@@ -52,7 +52,7 @@ def init(
     json: JsonOption = False,
 ) -> None:
     """Make a lab, or check the one that is there: for a team, with its rows in a PostgreSQL database."""
-    from leadline.api.labs import init_lab
+    from leadline.api.results import init_lab
 
     store = init_lab(directory, url, artefacts).store
     studies, place = len(store.ids()), store.artefacts and str(store.artefacts.place)
@@ -65,7 +65,7 @@ def init(
 
 def list_(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     """List the studies of a lab."""
-    from leadline.api.labs import load_lab
+    from leadline.api.results import load_lab
 
     home = load_lab(lab)
     studies = home.counts()
@@ -90,7 +90,7 @@ def list_(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
 
 def du(lab: LabOption = Path("lab"), json: JsonOption = False) -> None:
     """Print the disk use of a lab by study; a tuning counts with its studies."""
-    from leadline.api.labs import load_lab
+    from leadline.api.results import load_lab
     from leadline.store.removal import usage
 
     store = load_lab(lab).store
@@ -122,7 +122,7 @@ def rm(
     yes: YesOption = False,
 ) -> None:
     """Remove studies or tunings from a lab: trials, results and reports. A study that runs is refused."""
-    from leadline.api.labs import load_lab
+    from leadline.api.results import load_lab
     from leadline.store.removal import find as find_held
 
     home = load_lab(lab)
@@ -147,7 +147,7 @@ def prune(
     yes: YesOption = False,
 ) -> None:
     """Remove finished studies and tunings by age or size. Running and unfinished ones stay."""
-    from leadline.api.labs import load_lab
+    from leadline.api.results import load_lab
     from leadline.store.files import sweep
     from leadline.store.removal import taken, to_prune, usage
 
@@ -183,7 +183,7 @@ def copy_(
     json: JsonOption = False,
 ) -> None:
     """Copy studies or tunings into another lab, with all their trials. What is there already is not copied."""
-    from leadline.api.labs import load_lab
+    from leadline.api.results import load_lab
     from leadline.store.removal import find as find_held
 
     home = load_lab(lab)
@@ -197,7 +197,7 @@ def merge(
     json: JsonOption = False,
 ) -> None:
     """Copy everything of another lab into a lab. What is there already is not copied, so it can be repeated."""
-    from leadline.api.labs import load_lab
+    from leadline.api.results import load_lab
     from leadline.store.removal import usage
 
     source = load_lab(other)
@@ -205,7 +205,7 @@ def merge(
 
 
 def _copy(source: Lab, chosen: Sequence[Held], target: Path, json: bool) -> None:
-    from leadline.api.labs import copy
+    from leadline.api.results import copy
 
     if target.resolve() == source.directory:
         raise UsageError(f"{target} is the lab that they come from; name another one")

@@ -27,9 +27,9 @@ from leadline.cli.options import (
 )
 from leadline.cli.output import end_with, errors, print_json, say
 from leadline.load.against import LoadChange, LoadComparison, compare, comparison_document, read_load, run_alternately
-from leadline.load.cluster.command import check as check_drivers
-from leadline.load.cluster.command import read_drivers
-from leadline.load.cluster.command import run as run_together
+from leadline.load.cluster.run import check as check_drivers
+from leadline.load.cluster.run import read_drivers
+from leadline.load.cluster.run import run as run_together
 from leadline.load.command import OUT, check_bounds, judge, of_url, run_scenario, scenario_schema
 from leadline.load.driver import option_value
 from leadline.load.generators.base import Job

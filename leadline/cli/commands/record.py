@@ -48,7 +48,7 @@ def write(draft: Draft, out: Path | None, url: str | None) -> None:
     """The scenario to a file or the terminal, replayed before where there is a ``url``; then failures end with 1."""
     failures = None
     if url is not None:
-        from leadline.load.replay import SESSIONS, replay
+        from leadline.load.record import SESSIONS, replay
 
         result = replay(draft, url)
         failures = result.failures

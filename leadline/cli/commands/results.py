@@ -76,7 +76,7 @@ def show(
     study: StudyArgument, lab: LabOption = Path("lab"), verbose: VerboseOption = False, json: JsonOption = False
 ) -> None:
     """Print what a study or a tuning found. Ends with code 4 where it has no answer."""
-    from leadline.api.labs import load_lab
+    from leadline.api.results import load_lab
 
     result = load_lab(lab).find(study)
     if json:
@@ -102,7 +102,7 @@ def report(
     json: JsonOption = False,
 ) -> None:
     """Write the report: one HTML file that needs no network, or a summary for pull requests and CI."""
-    from leadline.api.labs import load_lab
+    from leadline.api.results import load_lab
     from leadline.api.running import REPORT
 
     result = load_lab(lab).find(study)
@@ -139,7 +139,7 @@ def export(
     json: JsonOption = False,
 ) -> None:
     """Write the trials and effects of a study, or the steps of a tuning, as CSV and its figures as PNG or SVG."""
-    from leadline.api.labs import load_lab
+    from leadline.api.results import load_lab
 
     formats = [word.strip() for option in format_ or ["csv,png"] for word in option.split(",")]
     written = [str(path) for path in load_lab(lab).find(study).export(out, formats)]
@@ -165,7 +165,7 @@ def advise(
 ) -> None:
     """List what a run suggests to try next, by layer, with the evidence; and what later studies found."""
     from leadline.advice.check import document
-    from leadline.api.labs import load_lab
+    from leadline.api.results import load_lab
 
     advice = load_lab(lab).study(study).advice()
     chosen = advice.chosen(finding or []) if finding else list(advice.findings)

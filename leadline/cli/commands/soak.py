@@ -24,8 +24,7 @@ from leadline.cli.options import (
 )
 from leadline.cli.output import console, end_with, errors, print_answer, print_json, say, say_ended
 from leadline.conclude.soak import SoakAnswer
-from leadline.experiments.soak.alarms import Alarms, at_the_end, check_webhook
-from leadline.experiments.soak.record import read_record
+from leadline.experiments.soak.record import Alarms, at_the_end, check_webhook, read_record
 from leadline.experiments.soak.run import SoakEnded, SoakPlan, SoakRun, answer_of, plan_soak, soak_file, soak_times
 from leadline.experiments.soak.run import record_path as _record_path
 from leadline.model.conditions import SOAK_RESPONSES

@@ -35,8 +35,7 @@ def ui(
     ] = None,
 ) -> None:
     """A live page of the lab on this machine: what runs, all studies, two runs compared, one over time."""
-    from leadline.web.server import UiServer
-    from leadline.web.watch import Watch
+    from leadline.web.server import UiServer, Watch
 
     token = secrets.token_urlsafe(32) if token_file is None else _kept_token(token_file)
     try:

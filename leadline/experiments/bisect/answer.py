@@ -11,7 +11,7 @@ from typing import Any
 from leadline.conclude.bisection import percent, sentence
 from leadline.experiments.bisect.run import BisectQuestion, BisectResult, BisectRun
 from leadline.places.testbed import Testbed
-from leadline.planning.probes import MOST
+from leadline.planning.bisection import MOST
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,7 @@ from leadline.checks.files.stack import is_stack_file
 from leadline.checks.files.study import StudyFile, find_study, option_of, parse_study
 from leadline.checks.plan import Planned
 from leadline.conclude.soak import SoakAnswer, conclude_soak
-from leadline.experiments.soak.alarms import LOOKS, Alarms, Watch
-from leadline.experiments.soak.record import FILE, SoakRecord, evened, read_record
+from leadline.experiments.soak.record import FILE, LOOKS, Alarms, SoakRecord, Watch, evened, read_record
 from leadline.experiments.soak.system import SoakSystem
 from leadline.host.base import TrialHost
 from leadline.host.textfile import expanded

@@ -18,8 +18,8 @@ from leadline.host.base import Process, ProcessSpec
 from leadline.host.received import packed
 from leadline.load.driver import find_binary
 from leadline.load.scenario import read_scenario
-from leadline.model.drivers import DriverHost
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.hosts import DriverHost
 from leadline.model.received import ReceivedError, from_json
 
 

@@ -1,10 +1,14 @@
-"""One run of several drivers in step: all ready, one start, all followed, results merged, nothing left behind."""
+"""One run of several drivers in step: all ready, one start, all followed, results merged, nothing left behind.
+
+In a trial, or without a lab for ``leadline load --drivers``.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,29 +16,27 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from ruamel.yaml.comments import CommentedSeq
 
 from leadline.host import here
 from leadline.host.base import Process, ProcessSpec
+from leadline.host.local import watched_starts
+from leadline.host.paths import Scratch, temporary
 from leadline.host.received import lines_of
-from leadline.host.scratch import Scratch, temporary
-from leadline.load.cluster.hosts import (
-    Connection,
-    DriverPlace,
-    HostReport,
-    LabClock,
-    LocalHost,
-    Offset,
-    RemoteHost,
-    Starter,
-    look,
-    scenario_files,
-)
-from leadline.load.driver import find_binary
-from leadline.load.progress import ProgressLog, together
+from leadline.host.textfile import is_file, read_text
+from leadline.load import result
+from leadline.load.cluster import hosts
+from leadline.load.command import OUT, ProgressLog, as_json, as_text, judge, together
+from leadline.load.driver import CLIENT, find_binary
 from leadline.load.result import read_summary
-from leadline.model.drivers import DriverHost, shares
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.load.scenario import find_scenario
+from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, did_you_mean, quoted, wanted
+from leadline.model.hosts import DriverHost, Drivers, shares
 from leadline.model.record import LoadSecond
+from leadline.model.yamltext import load_yaml
 
 # The results of several drivers as one driver would have written them: ``leadline-load merge`` makes them.
 
@@ -49,7 +51,7 @@ class DriverPart:
     directory: Path
     share: str
     cpus: int
-    clock: Offset
+    clock: hosts.Offset
     moved_ns: float
 
 
@@ -110,15 +112,15 @@ class DriverJob:
 class _Member:
     driver: DriverHost
     share: str
-    host: DriverPlace
+    host: hosts.DriverPlace
     log: Path
     progress: ProgressLog
     process: Process | None = None
-    report: HostReport | None = None
+    report: hosts.HostReport | None = None
     heard: float = field(default_factory=time.monotonic)
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> hosts.Connection:
         return self.host.connection
 
 
@@ -127,10 +129,10 @@ class Cluster:
     ones to ``out``; logs to ``logs``. Every failure of a host is a TrialFailure(infrastructure) that names it.
     """
 
-    def __init__(self, drivers: Sequence[DriverHost], out: Path, logs: Path, start: Starter) -> None:
+    def __init__(self, drivers: Sequence[DriverHost], out: Path, logs: Path, start: hosts.Starter) -> None:
         self._out = out
         self._start = start
-        self._clock = LabClock()
+        self._clock = hosts.LabClock()
         # Of every host with ssh: a path to a socket must be short.
         self._sockets: list[Scratch] = []
         self._told = 0
@@ -140,12 +142,12 @@ class Cluster:
         self.started_unix_ns: int | None = None
         self._members = []
         for driver, share in zip(drivers, shares(drivers), strict=True):
-            connection = Connection(driver, self._socket_directory(driver))
-            host: DriverPlace
+            connection = hosts.Connection(driver, self._socket_directory(driver))
+            host: hosts.DriverPlace
             if connection.local:
-                host = LocalHost(connection, out / "drivers" / driver.name)
+                host = hosts.LocalHost(connection, out / "drivers" / driver.name)
             else:
-                host = RemoteHost(connection, logs / f"keeper-{driver.name}.log", start)
+                host = hosts.RemoteHost(connection, logs / f"keeper-{driver.name}.log", start)
             log = logs / f"driver-{driver.name}.log"
             self._members.append(_Member(driver, share, host, log, ProgressLog(log)))
 
@@ -157,7 +159,7 @@ class Cluster:
     ) -> None:
         self.close()
 
-    def open(self) -> Mapping[str, HostReport]:
+    def open(self) -> Mapping[str, hosts.HostReport]:
         """Reach every host, measure its clock; by name. All hosts at once."""
         self._everywhere(self._open)
         reports = {member.driver.name: member.report for member in self._members if member.report is not None}
@@ -168,7 +170,7 @@ class Cluster:
 
     def _open(self, member: _Member) -> None:
         member.host.open()
-        member.report = look(member.host, self._clock)
+        member.report = hosts.look(member.host, self._clock)
 
     def _everywhere(self, work: Callable[[_Member], None]) -> None:
         """The first failure in the order of the drivers is raised once all have ended."""
@@ -210,7 +212,7 @@ class Cluster:
 
     def _launch(self, member: _Member, job: DriverJob) -> None:
         host = member.host
-        sent, options, extra = scenario_files(job.scenario), [], {}
+        sent, options, extra = hosts.scenario_files(job.scenario), [], {}
         for at, (name, value) in enumerate(job.options):
             if name in _FILES:
                 extra[f"option-{at}-{Path(value).name}"] = Path(value)
@@ -302,7 +304,7 @@ class Cluster:
         directory = self._out / "drivers" / member.driver.name
         member.host.fetch(directory)
         assert member.report is not None
-        before, after = member.report.clock, look(member.host, self._clock).clock
+        before, after = member.report.clock, hosts.look(member.host, self._clock).clock
         moved = after.ns - before.ns
         drift = _DRIFT * (self._clock.now_ns() - (self.started_unix_ns or 0))
         if abs(moved) > before.uncertainty_ns + after.uncertainty_ns + _CLOCK + drift:
@@ -349,7 +351,7 @@ def seen_from(url: str, driver: DriverHost) -> str:
     return _AUTHORITY.sub(lambda found: f"{found[1]}{address}", url, count=1)
 
 
-def told(reports: Mapping[str, HostReport]) -> Iterator[str]:
+def told(reports: Mapping[str, hosts.HostReport]) -> Iterator[str]:
     """A sentence for each host."""
     for name, report in reports.items():
         clock = report.clock
@@ -357,3 +359,134 @@ def told(reports: Mapping[str, HostReport]) -> Iterator[str]:
             f"driver {name}: host {report.name}, {report.cpus} CPUs, up to {report.open_files} open files, clock "
             f"{clock.ns / 1e6:+.3f} ms from this one's (at most {clock.uncertainty_ns / 1e6:.3f} ms off)"
         )
+
+
+def read_drivers(text: str) -> list[DriverHost]:
+    """A YAML file with a list (or with the key ``drivers``, such as a study file), or commands separated by commas.
+
+    Raises UsageError with file and line.
+    """
+    path = Path(text)
+    if is_file(path):
+        return _from_file(path)
+    if path.suffix in (".yaml", ".yml"):
+        raise UsageError(f"--drivers {text}: no such file")
+    words = [word.strip() for word in text.split(",")]
+    return _checked(words, "--drivers")
+
+
+def _from_file(path: Path) -> list[DriverHost]:
+    tree = load_yaml(read_text(path), str(path))
+    drivers = tree.get("drivers") if isinstance(tree, dict) else tree
+    if not isinstance(drivers, CommentedSeq) or not drivers:
+        raise UsageError(f"{path}:1: write a list of drivers, or the key drivers with one")
+
+    def place(index: int) -> str:
+        return f"{path}:{drivers.lc.item(index)[0] + 1}"
+
+    return _checked(drivers, str(path), place)
+
+
+def _checked(found: list[Any], source: str, place: Any = None) -> list[DriverHost]:
+    adapter: TypeAdapter[list[DriverHost]] = TypeAdapter(Drivers)
+    try:
+        return adapter.validate_python(found)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        where = problem["loc"]
+        here = place(where[0]) if place and where and isinstance(where[0], int) else source
+        if problem["type"] == "extra_forbidden":
+            key = str(where[-1])
+            keys = list(DriverHost.model_fields)
+            hint = did_you_mean(key, keys) or f"keys here: {', '.join(keys)}"
+            raise UsageError(f"{here}: unknown key {key!r}; {hint}") from error
+        name = f"{where[-1]}: " if len(where) > 1 else ""
+        raise UsageError(f"{here}: {name}{wanted(problem)} (found {quoted(problem['input'])})") from error
+
+
+_OURS = ("--share", "--start-at", "--dead-man-switch")
+_BOUNDS = ("--limit-errors", "--limit-dropped", "--fail")
+_DEAD_MAN = 5.0  # seconds
+_POLL = 0.1
+
+
+def check(drivers: Sequence[DriverHost]) -> list[str]:
+    """A sentence about every host. Raises TrialFailure(infrastructure) for the first that cannot be used."""
+    with Scratch() as place, watched_starts(_DEAD_MAN) as start, Cluster(drivers, place, place, start) as cluster:
+        return list(told(cluster.open()))
+
+
+def run(
+    scenario: str, options: Sequence[str], drivers: Sequence[DriverHost], say: Callable[[str], None]
+) -> bool | None:
+    """Runs the drivers with the options of leadline-load; whether they passed, None when the user ended them before
+    their plan.
+
+    Results as of one driver go to ``--out`` (``leadline-load.out``), ``--replace`` and ``--progress`` as leadline-load
+    has them: nothing is removed before every driver has taken its options. Raises UsageError,
+    TrialFailure(infrastructure) when a host is lost.
+    """
+    pairs = option_pairs(options)
+    last = dict(pairs)
+    for option in _OURS:
+        if option in last:
+            raise UsageError(f"{option} cannot stand beside --drivers, which sets it for each")
+    if CLIENT[0] in last:
+        raise UsageError(f"{CLIENT[0]} cannot stand beside --drivers: its key does not leave this host")
+    out = Path(last.get("--out", OUT))
+    progress = last.get("--progress", "text" if sys.stdout.isatty() else "none")
+    if progress not in ("json", "text", "none"):
+        raise UsageError(f"--progress {progress}: not one of json, text, none")
+    urls = [value for name, value in pairs if name == "--url"]
+    rest = [(name, value) for name, value in pairs if name not in ("--out", "--progress", "--url")]
+    job = DriverJob(find_scenario(scenario), urls, rest)
+    if result.REPLACE not in last:
+        result.refuse(out)
+
+    def clear() -> None:
+        result.remove(out, in_use=[out / "drivers" / driver.name for driver in drivers])
+
+    with watched_starts(_DEAD_MAN) as start, Cluster(drivers, out, out / "logs", start) as cluster:
+        for line in told(cluster.open()):
+            if progress == "text":
+                say(line)
+        cluster.begin(job, clear if result.REPLACE in last else lambda: None)
+        stopped = _follow(cluster, progress, say)
+        cluster.collect()
+    bounds = [word for option in pairs if option[0] in _BOUNDS for word in option]
+    passed, text = judge(out, bounds)
+    sys.stdout.write(text) if progress != "json" else sys.stderr.write(text)
+    return None if stopped else passed
+
+
+def _follow(cluster: Cluster, progress: str, say: Callable[[str], None]) -> bool:
+    stopped = False
+    while True:
+        try:
+            running = cluster.running()
+            for second in cluster.poll():
+                if progress != "none":
+                    say(as_json(second) if progress == "json" else as_text(second))
+            if not running:
+                return stopped
+            time.sleep(_POLL)
+        except KeyboardInterrupt:
+            stopped = True
+            cluster.stop()
+
+
+def option_pairs(options: Sequence[str]) -> list[tuple[str, str]]:
+    """Options and values, ``--name value`` or ``--name=value``; an empty value for ``--name`` alone."""
+    pairs = []
+    at = 0
+    while at < len(options):
+        option = options[at]
+        name, equals, value = option.partition("=")
+        if not name.startswith("--"):
+            raise UsageError(f"unexpected word {option!r}: options are written --name value")
+        if not equals and at + 1 < len(options) and not options[at + 1].startswith("--"):
+            value = options[at + 1]
+            at += 1
+        pairs.append((name, value))
+        at += 1
+    return pairs

@@ -16,8 +16,7 @@ from leadline.gcanalysis.events import GcLog
 from leadline.gcanalysis.findings import Finding
 from leadline.gcanalysis.summary import summary
 from leadline.model.errors import UsageError
-from leadline.observe.gclog.files import STANDARD_INPUT, LogFiles, beside, blocks_of, logs_of, whole
-from leadline.observe.gclog.reader import Reading
+from leadline.observe.gclog.files import STANDARD_INPUT, LogFiles, Reading, beside, blocks_of, logs_of, whole
 
 _BLOCK = 1 << 20  # bytes
 _POLL = 0.2  # s; a log that is rotated twice within it is read all the same

@@ -1,4 +1,6 @@
-"""Packages of Debian, listed and fetched by this machine's apt-get with a configuration of leadline's own.
+"""Packages of Debian, listed and fetched by this machine's apt-get with a configuration of leadline's own; directories
+that are made of them once and verified by their digest at each use; and how a packaged kernel was built: the
+differences between kernels that change how a Java service runs.
 
 Nothing is installed and root is not needed. Mirror, proxy and keys are the machine's: its own sources name the mirror,
 from which the other suites are derived, and Debian's keyring signs for them (apt-secure(8)).
@@ -6,18 +8,22 @@ from which the other suites are derived, and Debian's keyring signs for them (ap
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
 import os
 import re
 import shutil
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from leadline.host import here
 from leadline.host.base import Completed
-from leadline.host.received import json_file
+from leadline.host.received import json_file, json_object_file
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.received import ReceivedError
 
@@ -249,3 +255,149 @@ def _failure(what: str, done: Completed) -> LeadlineError:
             f"{what}: the disk is full; free some room or set LEADLINE_CACHE to another disk",
         )
     return LeadlineError(f"{what}; it said: {words}")
+
+
+_SEAL = "sealed.json"
+
+Facts = Mapping[str, Any]
+
+
+def facts_of(directory: Path) -> Facts | None:
+    """What was recorded when it was made, and ``digest``; None for what is not complete. Nothing is verified."""
+    try:
+        return json_object_file(directory / _SEAL)
+    except FileNotFoundError:
+        return None
+    except ReceivedError:
+        if not directory.is_dir():
+            return None
+        raise LeadlineError(f"{directory / _SEAL} is damaged; remove {directory} and fetch again") from None
+
+
+def verified(directory: Path) -> Facts:
+    """The same after the digest was taken again. Raises LeadlineError for files that changed."""
+    facts = facts_of(directory)
+    if facts is None:
+        raise LeadlineError(f"{directory} is not complete; remove it and fetch again")
+    digest = digest_of(directory)
+    if digest != facts["digest"]:
+        raise LeadlineError(
+            f"{directory} was changed since it was made: sha256 of its files expected {facts['digest'][:16]}...,"
+            f" found {digest[:16]}...; remove the directory and fetch again"
+        )
+    return facts
+
+
+def make(target: Path, fill: Callable[[Path], Facts]) -> Facts:
+    """``fill`` an empty directory, then seal it as ``target``; what is half done is thrown away.
+
+    The caller holds the lock of ``target.parent``. Raises what ``fill`` raises, TrialFailure(infrastructure) on a full
+    disk.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for half in target.parent.glob(".*.half"):  # of a process that was killed; the lock is ours
+        shutil.rmtree(half, ignore_errors=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", suffix=".half", dir=target.parent))
+    try:
+        facts = {**fill(work), "digest": digest_of(work)}
+        (work / _SEAL).write_text(json.dumps(facts, indent=2), encoding="utf-8")
+        work.chmod(0o755)
+        shutil.rmtree(target, ignore_errors=True)
+        work.rename(target)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise TrialFailure(
+            FailureClass.INFRASTRUCTURE,
+            f"the disk of {target.parent} is full; free some room or set LEADLINE_CACHE to another disk",
+        ) from error
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return facts
+
+
+def digest_of(directory: Path) -> str:
+    """SHA-256 (hex) over path and SHA-256 of every file, in order of the paths."""
+    total = hashlib.sha256()
+    for path in sorted(path for path in directory.rglob("*") if path.is_file() and path != directory / _SEAL):
+        with path.open("rb") as stream:
+            digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        total.update(f"{digest}  {path.relative_to(directory)}\n".encode())
+    return total.hexdigest()
+
+
+Options = Mapping[str, str]  # CONFIG_ name without the prefix -> y, m, a number or text; absent: not set
+
+_SWITCHES: Mapping[str, tuple[str, ...]] = {  # trait: what it is called, in one version or another
+    "timer frequency (HZ)": ("HZ",),
+    "nohz_full can be had": ("NO_HZ_FULL",),
+    "memory cgroup": ("MEMCG",),
+    "CPU quota of cgroups": ("CFS_BANDWIDTH",),
+    "swap": ("SWAP",),
+    "zram": ("ZRAM",),
+    "NUMA balancing": ("NUMA_BALANCING",),
+    "scheduler groups by session": ("SCHED_AUTOGROUP",),
+    "memory zeroed on allocation": ("INIT_ON_ALLOC_DEFAULT_ON",),
+    "locks per memory area (VMA)": ("PER_VMA_LOCK",),
+    "mitigations": ("CPU_MITIGATIONS", "SPECULATION_MITIGATIONS"),
+    "page table isolation": ("MITIGATION_PAGE_TABLE_ISOLATION", "PAGE_TABLE_ISOLATION"),
+    "retpolines": ("MITIGATION_RETPOLINE", "RETPOLINE"),
+    "return thunks": ("MITIGATION_RETHUNK", "RETHUNK"),
+    "system calls can be audited": ("AUDITSYSCALL",),
+    "security modules": ("LSM",),
+    "scheduler statistics": ("SCHEDSTATS",),
+    "function tracer": ("FUNCTION_TRACER",),
+    "events for BPF": ("BPF_EVENTS",),
+}
+_DEFAULTS: Mapping[str, tuple[str, str, bool]] = {  # trait: built, the option of its default, what that option says
+    "multi-generation LRU": ("LRU_GEN", "LRU_GEN_ENABLED", True),
+    "zswap": ("ZSWAP", "ZSWAP_DEFAULT_ON", True),
+    "pressure stall information": ("PSI", "PSI_DEFAULT_DISABLED", False),
+}
+
+
+def options_of(text: str) -> dict[str, str]:
+    """Options of a ``.config`` file."""
+    rows = re.findall(r"^CONFIG_(\w+)=(.*)$", text, re.MULTILINE)
+    return {name: value.strip('"') for name, value in rows}
+
+
+def traits(options: Options) -> dict[str, str]:
+    """What matters, in words: trait -> how this kernel has it. Empty where the configuration is not known."""
+    if not options:
+        return {}
+    traits = {
+        "preemption": _preemption(options),
+        "transparent huge pages": _huge_pages(options),
+    }
+    traits |= {trait: _default(options, *names) for trait, names in _DEFAULTS.items()}
+    return traits | {trait: _switch(options, names) for trait, names in _SWITCHES.items()}
+
+
+def differences(first: Options, second: Options) -> dict[str, tuple[str, str]]:
+    """Every option that differs: name -> level of each, ``-`` where it is not set."""
+    names = sorted(name for name in {*first, *second} if first.get(name) != second.get(name))
+    return {name: (first.get(name, "-"), second.get(name, "-")) for name in names}
+
+
+def _preemption(options: Options) -> str:
+    built = next((name for name in ("LAZY", "VOLUNTARY", "NONE") if f"PREEMPT_{name}" in options), "FULL").lower()
+    if "PREEMPT_RT" in options:
+        built = "real time (PREEMPT_RT)"
+    return f"{built}, preempt= changes it" if "PREEMPT_DYNAMIC" in options else built
+
+
+def _huge_pages(options: Options) -> str:
+    built = (name for name in ("ALWAYS", "MADVISE", "NEVER") if f"TRANSPARENT_HUGEPAGE_{name}" in options)
+    return next(built, "none built").lower()
+
+
+def _default(options: Options, name: str, switch: str, meaning: bool) -> str:
+    if name not in options:
+        return "off"
+    return "on" if (switch in options) is meaning else "off by default"
+
+
+def _switch(options: Options, names: tuple[str, ...]) -> str:
+    value = next((options[name] for name in names if name in options), "off")
+    return {"y": "on", "m": "module"}.get(value, value)

@@ -18,9 +18,8 @@ from typing import Literal
 
 from leadline.host.paths import cache_dir, exclusive
 from leadline.model.errors import LeadlineError, UsageError, nearest, quoted
-from leadline.places.guest import debian, sealed
-from leadline.places.guest.configuration import options_of
-from leadline.places.guest.debian import Archive, Package, Progress
+from leadline.places.guest import debian
+from leadline.places.guest.debian import Archive, Package, Progress, options_of
 
 _MAGIC, _MAGIC_AT, _VERSION_AT = b"HdrS", 0x202, 0x20E  # of the boot protocol, Documentation/arch/x86/boot.rst
 _BUILT_IMAGE = Path("arch/x86/boot/bzImage")
@@ -95,7 +94,7 @@ class Source:
             total.update(hashlib.file_digest(stream, "sha256").digest())
         return total.hexdigest()[:16]
 
-    def fill(self, progress: Progress, work: Path) -> sealed.Facts:
+    def fill(self, progress: Progress, work: Path) -> debian.Facts:
         """For ``sealed.make``. Raises UsageError, LeadlineError, OSError."""
         progress(f"copying the kernel of {self.path}")
         if self.kind == "package":
@@ -284,8 +283,8 @@ def provision(name: str, progress: Progress, renew: bool = False) -> Kernel:
             return _opened(directory, name)
         listed = _chosen(name, progress, _MINUTE if renew else _HOUR)
         target = _directory() / f"{listed.release}_{listed.version}"
-        if sealed.facts_of(target) is None:
-            sealed.make(target, partial(_fill, listed, progress))
+        if debian.facts_of(target) is None:
+            debian.make(target, partial(_fill, listed, progress))
     return _opened(target, name)
 
 
@@ -296,12 +295,12 @@ def busybox(progress: Progress) -> Path:
         return Path(path)
     with _locked(progress):
         target = _directory() / "busybox"
-        if sealed.facts_of(target) is None:
+        if debian.facts_of(target) is None:
             listed = [package for package in _archive().packages(progress, _HOUR) if package.name == "busybox-static"]
             if not listed:
                 raise UsageError("no static busybox is here and Debian's lists have none: install busybox-static")
-            sealed.make(target, partial(_fill_busybox, listed[-1], progress))
-        sealed.verified(target)
+            debian.make(target, partial(_fill_busybox, listed[-1], progress))
+        debian.verified(target)
     return target / "busybox"
 
 
@@ -327,13 +326,13 @@ def _locked(progress: Progress) -> AbstractContextManager[None]:
     return exclusive(_directory() / ".lock", lambda: progress("waiting for another process that fetches kernels"))
 
 
-def _cached() -> list[sealed.Facts]:
+def _cached() -> list[debian.Facts]:
     """Of kernels of Debian, the newest of each name last."""
-    facts_ = [facts for path in _directory().glob("*_*") if (facts := sealed.facts_of(path))]
+    facts_ = [facts for path in _directory().glob("*_*") if (facts := debian.facts_of(path))]
     return sorted(facts_, key=lambda facts: _age(facts["version"]))
 
 
-def _of_cache(facts: sealed.Facts) -> Listed:
+def _of_cache(facts: debian.Facts) -> Listed:
     name, release, version, flavour, suite = (facts[key] for key in ("name", "release", "version", "flavour", "suite"))
     return Listed(name, release, version, flavour, suite, cached=version)
 
@@ -344,7 +343,7 @@ def _kept(name: str) -> Path | None:
 
 
 def _opened(directory: Path, name: str) -> Kernel:
-    facts = sealed.verified(directory)
+    facts = debian.verified(directory)
     config = directory / CONFIG
     return Kernel(
         name,
@@ -374,7 +373,7 @@ def _chosen(name: str, progress: Progress, age: float) -> Listed:
     )
 
 
-def _fill(listed: Listed, progress: Progress, work: Path) -> sealed.Facts:
+def _fill(listed: Listed, progress: Progress, work: Path) -> debian.Facts:
     files = _archive().fetch(listed.packages, work, progress)
     progress(f"unpacking {listed.name} {listed.version}")
     from_packages(files, work)
@@ -391,12 +390,12 @@ def _fill(listed: Listed, progress: Progress, work: Path) -> sealed.Facts:
 def _local(name: str, progress: Progress) -> Kernel:
     source = Source.of(name)
     target = _directory() / f"local-{source.key()}"
-    if sealed.facts_of(target) is None:
-        sealed.make(target, partial(source.fill, progress))
+    if debian.facts_of(target) is None:
+        debian.make(target, partial(source.fill, progress))
     return _opened(target, name)
 
 
-def _fill_busybox(package: Package, progress: Progress, work: Path) -> sealed.Facts:
+def _fill_busybox(package: Package, progress: Progress, work: Path) -> debian.Facts:
     (file,) = _archive().fetch([package], work, progress)
     debian.unpack(file, work / "tree")
     binary = next(path for path in (work / "tree").rglob("busybox") if path.parent.name == "bin")

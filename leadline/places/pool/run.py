@@ -37,9 +37,9 @@ from leadline.places.pool.base import (
 )
 from leadline.places.pool.job import BUNDLE, END, FACTS, Ending, EndKind, blamed, hosts_of, job_of, read_ending, roles
 from leadline.places.testbed import RunOptions
+from leadline.store.bundle import take_block
 from leadline.store.claims import LEASE, PATIENCE, BlockState, Claim, LostClaimError, in_use
 from leadline.store.files import bring
-from leadline.store.intake import take_block
 from leadline.store.lab import Store
 from leadline.trial.interruption import Interruption
 from leadline.trial.livelog import LiveLog

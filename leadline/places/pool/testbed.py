@@ -16,18 +16,16 @@ from pathlib import Path
 from leadline.checks.files.study import StudyFile
 from leadline.checks.machine import check_over_ssh
 from leadline.checks.plan import Planned
-from leadline.host.paths import cache_dir
+from leadline.host.paths import Scratch, cache_dir
 from leadline.host.received import below, pack
-from leadline.host.scratch import Scratch
 from leadline.host.textfile import read_text
 from leadline.layouts import layout_of
 from leadline.model.errors import UsageError
 from leadline.model.hosts import KERNEL
-from leadline.places.choice import open_node, open_pool
 from leadline.places.pool.base import BootedHost, Looked, Pool, PoolHost, kernels_of, takes_jobs, without_hosts
 from leadline.places.pool.job import Ending, PoolJob, job_of, look_at, name_of, on_hosts, read_job, roles, run_job
 from leadline.places.pool.run import PoolRun
-from leadline.places.testbed import LocalTestbed, RunOptions, Testbed
+from leadline.places.testbed import LocalTestbed, RunOptions, Testbed, open_node, open_pool
 from leadline.trial.progress import Watcher
 from leadline.trial.run import RunResult
 

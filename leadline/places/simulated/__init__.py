@@ -30,12 +30,10 @@ from leadline.model.ownparts import knob_of
 from leadline.model.record import StudyRecord
 from leadline.model.yamltext import Places, line_of, load_yaml, plain
 from leadline.places.simulated.host import SimulatedHost
-from leadline.places.simulated.model import Model, bound
-from leadline.places.simulated.observations import host_name, host_of_block, simulate_observations
-from leadline.places.simulated.rates import Rates, rates
+from leadline.places.simulated.model import Model, Truth, bound
+from leadline.places.simulated.observations import Rates, host_name, host_of_block, rates, simulate_observations
 from leadline.places.simulated.system import SimulatedSystem
-from leadline.places.simulated.timing import EPOCH, VirtualClock, taken
-from leadline.places.simulated.truth import Truth
+from leadline.places.simulated.trial import EPOCH, VirtualClock, taken
 from leadline.places.testbed import RunOptions
 from leadline.store.lab import Store
 from leadline.trial.progress import SilentWatcher, Watcher

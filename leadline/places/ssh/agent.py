@@ -24,10 +24,10 @@ from typing import Any, BinaryIO, get_type_hints
 
 from leadline.host.base import Process
 from leadline.host.checks import findings
-from leadline.host.jvm import find_java_home
+from leadline.host.java import find_java_home
 from leadline.host.local import LocalHost
 from leadline.host.paths import cache_dir
-from leadline.host.private import usual_mask
+from leadline.host.textfile import usual_mask
 from leadline.host.watchdog import Watchdog
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.knob import Level

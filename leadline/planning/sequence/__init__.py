@@ -6,8 +6,7 @@ it was. docs/guides/tuning.md explains the rule.
 
 from __future__ import annotations
 
-from leadline.planning.sequence.advance import Progress, advance
-from leadline.planning.sequence.compare import Comparison, Factorial, Rung
+from leadline.planning.sequence.compare import Comparison, Factorial, Progress, Rung, advance
 from leadline.planning.sequence.keep import Decision, Measured, Part, Stage, decision_levels
 
 __all__ = [

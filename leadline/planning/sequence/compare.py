@@ -1,8 +1,10 @@
-"""The end of a tuning: untuned against tuned from fresh trials; the steps of a mode as factors of one design."""
+"""Where a tuning stands, from what has been measured; and its end: untuned against tuned from fresh trials, and the
+steps of a mode as factors of one design.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from leadline.analysis.contrasts import Change, contrasts
@@ -11,8 +13,8 @@ from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.result import Observation, ResponseAnalysis
-from leadline.model.tuning import FactorialDesign, Tuning
-from leadline.planning.sequence.keep import Decision, Kept, Levels, Measured, Part, Stage, levels_of, part_of
+from leadline.model.tuning import FactorialDesign, Step, Tuning
+from leadline.planning.sequence import keep
 
 UNTUNED, TUNED = "untuned", "tuned"
 
@@ -44,7 +46,7 @@ class Comparison:
         return [rung for rung in self.rungs if rung.mode == mode]
 
 
-def _rungs(tuning: Tuning, mode: str, kept: Kept) -> list[tuple[str, tuple[str, ...]]]:
+def _rungs(tuning: Tuning, mode: str, kept: keep.Kept) -> list[tuple[str, tuple[str, ...]]]:
     """Name and steps of each configuration of a mode."""
     order = [step.name for step in tuning.steps if kept.get(step.name)]
     if not order:
@@ -54,19 +56,19 @@ def _rungs(tuning: Tuning, mode: str, kept: Kept) -> list[tuple[str, tuple[str, 
     return [(f"{mode} {UNTUNED}", ()), *middle, (f"{mode} {TUNED}", tuple(order))]
 
 
-def compare_part(tuning: Tuning, kept: Mapping[str, Kept], left_out: Mapping[str, str]) -> Part | None:
+def compare_part(tuning: Tuning, kept: Mapping[str, keep.Kept], left_out: Mapping[str, str]) -> keep.Part | None:
     """None where there is one configuration only, so nothing to compare."""
-    configurations: dict[str, Levels] = {}
+    configurations: dict[str, keep.Levels] = {}
     for mode in tuning.modes:
         for name, steps in _rungs(tuning, mode, kept[mode]):
             chosen = {step: kept[mode][step] for step in steps}
-            configurations[name] = levels_of(tuning, mode, chosen, left_out)
+            configurations[name] = keep.levels_of(tuning, mode, chosen, left_out)
     if len(configurations) < 2:
         return None
-    return part_of(tuning, Stage.COMPARE, configurations, tuning.blocks.compare)
+    return keep.part_of(tuning, keep.Stage.COMPARE, configurations, tuning.blocks.compare)
 
 
-def compared(tuning: Tuning, kept: Mapping[str, Kept], measured: Measured) -> Comparison:
+def compared(tuning: Tuning, kept: Mapping[str, keep.Kept], measured: keep.Measured) -> Comparison:
     """All differences that the report shows, as one family of simultaneous intervals at 95 %."""
     at = measured.treatments
     reference = f"{tuning.modes[0]} {UNTUNED}"
@@ -118,7 +120,7 @@ class Factorial:
     analysis: ResponseAnalysis
 
 
-def _steps(mode: str, decisions: Sequence[Decision], design: FactorialDesign) -> dict[str, int]:
+def _steps(mode: str, decisions: Sequence[keep.Decision], design: FactorialDesign) -> dict[str, int]:
     """Step -> the level it has when it is on."""
     mine = [decision for decision in decisions if decision.mode == mode and decision.settled and decision.tried]
     if design.of == "kept":
@@ -150,10 +152,10 @@ def runs_of(steps: Sequence[str], design: FactorialDesign) -> int:
 def factorial_part(
     tuning: Tuning,
     mode: str,
-    decisions: Sequence[Decision],
+    decisions: Sequence[keep.Decision],
     design: FactorialDesign,
     left_out: Mapping[str, str],
-) -> Part | None:
+) -> keep.Part | None:
     """None where the mode has fewer than two steps to combine."""
     chosen = _steps(mode, decisions, design)
     if len(chosen) < 2:
@@ -162,12 +164,12 @@ def factorial_part(
     for run in _runs(chosen, design):
         on = {name: chosen[name] for name, level in run.levels if level == ON}
         name = "+".join(step.name for step in tuning.steps if step.name in on)
-        configurations[f"{mode} {name or OFF}"] = levels_of(tuning, mode, on, left_out)
-    return part_of(tuning, Stage.FACTORIAL, configurations, design.replicates, mode=mode)
+        configurations[f"{mode} {name or OFF}"] = keep.levels_of(tuning, mode, on, left_out)
+    return keep.part_of(tuning, keep.Stage.FACTORIAL, configurations, design.replicates, mode=mode)
 
 
 def crossed(
-    tuning: Tuning, mode: str, decisions: Sequence[Decision], design: FactorialDesign, measured: Measured
+    tuning: Tuning, mode: str, decisions: Sequence[keep.Decision], design: FactorialDesign, measured: keep.Measured
 ) -> Factorial:
     """The design's analysis, a factor for each step."""
     chosen = _steps(mode, decisions, design)
@@ -191,3 +193,130 @@ def crossed(
     margin = 100 * tuning.equivalence
     analysis = analyse(plan, observations, [tuning.responses[0]], equivalence_margin=margin)
     return Factorial(mode, plan, analysis.responses[0])
+
+
+Results = Mapping[str, keep.Measured]  # key of a part -> what it gave
+UNTRIED = "not tried yet"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """``done``: the parts that are complete, in order; ``next``: the one to measure now, None at the end.
+
+    ``decisions``: one for each step and mode in which it is to be tried. ``kept``: mode -> step -> which level.
+    """
+
+    decisions: tuple[keep.Decision, ...]
+    kept: Mapping[str, Mapping[str, int]]
+    comparison: Comparison | None
+    factorials: tuple[Factorial, ...]
+    done: tuple[keep.Part, ...]
+    next: keep.Part | None
+
+    def of(self, mode: str) -> list[keep.Decision]:
+        return [decision for decision in self.decisions if decision.mode == mode]
+
+
+def advance(
+    tuning: Tuning, results: Results, left_out: Mapping[str, str] | None = None, untried: Collection[str] = ()
+) -> Progress:
+    """What the results say, and what is to be measured next.
+
+    ``left_out``: steps that cannot be tried here, each with its reason. ``untried``: steps passed over for want of
+    time; those that have been measured count all the same.
+    """
+    out = left_out or {}
+    kept_by_mode: dict[str, dict[str, int]] = {mode: {} for mode in tuning.modes}
+    decisions: list[keep.Decision] = []
+    done: list[keep.Part] = []
+    following: keep.Part | None = None
+    for step in tuning.steps:
+        if step.name in out:
+            decisions += [_not_tried(step, mode, out[step.name]) for mode in keep.modes_of(tuning, step)]
+            continue
+        if following is not None or not keep.modes_of(tuning, step):
+            decisions += [_not_tried(step, mode, UNTRIED) for mode in keep.modes_of(tuning, step)]
+            continue
+        found, following = _step(tuning, step, results, kept_by_mode, out, done)
+        if following is not None and step.name in untried:
+            following = None
+            found = [
+                _not_tried(step, decision.mode, "not tried: the budget is left to the comparison") for decision in found
+            ]
+        decisions += found
+        for decision in found:
+            if decision.kept:
+                kept_by_mode[decision.mode][decision.step] = decision.candidate
+    if following is not None:
+        return Progress(tuple(decisions), kept_by_mode, None, (), tuple(done), following)
+    return _ending(tuning, results, out, kept_by_mode, decisions, done)
+
+
+def _step(
+    tuning: Tuning,
+    step: Step,
+    results: Results,
+    kept: Mapping[str, Mapping[str, int]],
+    out: Mapping[str, str],
+    done: list[keep.Part],
+) -> tuple[list[keep.Decision], keep.Part | None]:
+    """The step's decisions and the part that it waits for."""
+    first, _ = keep.decision_levels(tuning, len(tuning.steps) - len(out))
+    part = keep.step_part(tuning, step, kept, out)
+    if not _complete(results, part):
+        return [_not_tried(step, mode, UNTRIED) for mode in keep.modes_of(tuning, step)], part
+    before = sharing(tuning, done, results) if tuning.shares_slots(step) else []
+    done.append(part)
+    decisions = keep.chosen_in(tuning, step, results[part.key], first, before)
+    chosen = [decision for decision in decisions if not decision.settled]
+    if not chosen:
+        return decisions, None
+    fresh = keep.confirm_part(tuning, step, chosen, kept, out)
+    if not _complete(results, fresh):
+        return [replace(decision, kept=False) for decision in decisions], fresh
+    done.append(fresh)
+    by_mode = {decision.mode: decision for decision in keep.confirmed_in(tuning, step, chosen, results[fresh.key])}
+    return [by_mode.get(decision.mode, decision) for decision in decisions], None
+
+
+def sharing(tuning: Tuning, done: Sequence[keep.Part], results: Results) -> list[keep.Measured]:
+    """What the steps among ``done`` gave that share one noise."""
+    steps = {step.name for step in tuning.steps if tuning.shares_slots(step)}
+    return [results[part.key] for part in done if part.stage is keep.Stage.STEP and part.step in steps]
+
+
+def _ending(
+    tuning: Tuning,
+    results: Results,
+    out: Mapping[str, str],
+    kept: Mapping[str, Mapping[str, int]],
+    decisions: list[keep.Decision],
+    done: list[keep.Part],
+) -> Progress:
+    part = compare_part(tuning, kept, out)
+    comparison = None
+    if part is not None:
+        if not _complete(results, part):
+            return Progress(tuple(decisions), kept, None, (), tuple(done), part)
+        done.append(part)
+        comparison = compared(tuning, kept, results[part.key])
+    factorials: list[Factorial] = []
+    for mode in tuning.modes if tuning.factorial else ():
+        assert tuning.factorial is not None
+        crossing = factorial_part(tuning, mode, decisions, tuning.factorial, out)
+        if crossing is None:
+            continue
+        if not _complete(results, crossing):
+            return Progress(tuple(decisions), kept, comparison, tuple(factorials), tuple(done), crossing)
+        done.append(crossing)
+        factorials.append(crossed(tuning, mode, decisions, tuning.factorial, results[crossing.key]))
+    return Progress(tuple(decisions), kept, comparison, tuple(factorials), tuple(done), None)
+
+
+def _complete(results: Results, part: keep.Part) -> bool:
+    measured = results.get(part.key)
+    return measured is not None and measured.complete
+
+
+def _not_tried(step: Step, mode: str, reason: str) -> keep.Decision:
+    return keep.Decision(mode, step.name, False, 0, keep.describe(step, 1), reason=reason, settled=False)

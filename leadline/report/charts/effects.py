@@ -14,25 +14,12 @@ from leadline.model.plan import Role
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import Effect, Interval, ResponseAnalysis, StudyAnalysis, Verdict
 from leadline.report import words
-from leadline.report.charts.theme import (
-    GREY,
-    TREATMENTS,
-    VERDICTS,
-    VERMILLION,
-    DataSets,
-    Figure,
-    coloured,
-    ends,
-    figure,
-    log_ticks,
-    no_change,
-    treatment_colour,
-)
+from leadline.report.charts import theme
 
-_SETTINGS = len(TREATMENTS)  # lines
+_SETTINGS = len(theme.TREATMENTS)  # lines
 
 
-def against_load(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
+def against_load(record: StudyRecord, analysis: ResponseAnalysis) -> theme.Figure | None:
     """None for a study whose load is the same in all trials."""
     factor = load_of(record)
     if factor is None:
@@ -47,7 +34,7 @@ def against_load(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | No
     settings = list(dict.fromkeys(str(row["setting"]) for row in rows))
     if not rows or len(settings) > _SETTINGS:
         return None
-    sets = DataSets()
+    sets = theme.DataSets()
     means = [
         {"load": load, "setting": setting, "value": statistics.fmean(values)}
         for setting in settings
@@ -58,7 +45,7 @@ def against_load(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | No
     x = alt.X("load:Q", title=factor)
     y = alt.Y("value:Q", title=[analysis.response, kind.unit], scale=alt.Scale(zero=True))
     legend = alt.Legend(orient="top", columns=2, title=None) if len(settings) > 1 else None
-    colour = coloured("setting", dict(zip(settings, TREATMENTS, strict=False)), legend)
+    colour = theme.coloured("setting", dict(zip(settings, theme.TREATMENTS, strict=False)), legend)
     drawn = alt.layer(
         sets.chart(means).mark_line(strokeWidth=1.8).encode(x=x, y=y, color=colour),
         sets.chart(rows)
@@ -68,13 +55,13 @@ def against_load(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | No
     title = f"{analysis.response} against {factor}"
     lines = "; a line for each setting of the other factors" if len(settings) > 1 else ""
     caption = f"{analysis.response} of every trial over its load, and the mean at each load{lines}."
-    return figure(f"load-{analysis.response}", title, caption, drawn, sets=sets)
+    return theme.figure(f"load-{analysis.response}", title, caption, drawn, sets=sets)
 
 
 _PAIRS = 3  # pairs of factors drawn: those with the strongest interactions
 
 
-def cell_means(record: StudyRecord, analysis: ResponseAnalysis) -> Iterator[Figure]:
+def cell_means(record: StudyRecord, analysis: ResponseAnalysis) -> Iterator[theme.Figure]:
     """A figure for each pair of factors that has an interaction, the strongest pairs first."""
     pairs = list(dict.fromkeys(interaction.factors for interaction in analysis.interactions if interaction.sentence))
     for names in (pairs or list(dict.fromkeys(interaction.factors for interaction in analysis.interactions))[:1])[
@@ -83,27 +70,27 @@ def cell_means(record: StudyRecord, analysis: ResponseAnalysis) -> Iterator[Figu
         yield _pair(record, analysis, names)
 
 
-def _pair(record: StudyRecord, analysis: ResponseAnalysis, names: tuple[str, str]) -> Figure:
+def _pair(record: StudyRecord, analysis: ResponseAnalysis, names: tuple[str, str]) -> theme.Figure:
     along, apart = names
     rows = [
         {
             "along": words.level_text(record.study, along, cell.levels[0]),
             "apart": words.setting(record.study, apart, cell.levels[1]),
             "mean": cell.mean,
-            **ends(cell.mean, cell.interval),
+            **theme.ends(cell.mean, cell.interval),
             "trials": cell.trials,
         }
         for cell in analysis.cells
         if cell.factors == names
     ]
     kind = words.kind_of(analysis.response)
-    sets = DataSets()
+    sets = theme.DataSets()
     chart = sets.chart(rows)
     order = list(dict.fromkeys(str(row["along"]) for row in rows))
     kinds = list(dict.fromkeys(str(row["apart"]) for row in rows))
     x = alt.X("along:N", sort=order, title=along, axis=alt.Axis(labelAngle=0))
     y = alt.Y("mean:Q", title=[analysis.response, kind.unit], scale=alt.Scale(zero=False))
-    colours = [TREATMENTS[number % len(TREATMENTS)] for number in range(len(kinds))]
+    colours = [theme.TREATMENTS[number % len(theme.TREATMENTS)] for number in range(len(kinds))]
     colour = alt.Color("apart:N", title=None, scale=alt.Scale(domain=kinds, range=colours))
     shape = alt.Shape("apart:N", title=None, scale=alt.Scale(domain=kinds))
     drawn = alt.layer(
@@ -119,7 +106,7 @@ def _pair(record: StudyRecord, analysis: ResponseAnalysis, names: tuple[str, str
         "does the same whatever the other; lines that are not: the effects depend on each other."
     )
     name = f"interaction-{analysis.response}-{along}-{apart}".replace(".", "-")
-    return figure(name, title, caption, drawn, sets=sets)
+    return theme.figure(name, title, caption, drawn, sets=sets)
 
 
 _WIDTH = 560
@@ -128,7 +115,7 @@ _LINEAR = 10.0  # percent up to which a wide axis stays linear
 _TICKS = (-100, -50, -20, -10, 0, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
 
 
-def effects(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
+def effects(record: StudyRecord, analysis: ResponseAnalysis) -> theme.Figure | None:
     """None where the response has no effects."""
     rows = [_row(record, effect) for effect in analysis.effects]
     if not rows:
@@ -137,8 +124,8 @@ def effects(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
     x, wide = _axis(rows)
     order = [row["label"] for row in rows]
     y = alt.Y("label:N", sort=order, title=None, axis=alt.Axis(labelLimit=330, grid=False, domain=False, ticks=False))
-    colour = coloured("verdict", VERDICTS)
-    sets = DataSets()
+    colour = theme.coloured("verdict", theme.VERDICTS)
+    sets = theme.DataSets()
     estimated = [row for row in rows if row["percent"] is not None]
     rows_ = sets.chart(estimated)
     tip = [alt.Tooltip("label:N", title="setting"), alt.Tooltip("text:N", title="change"), "trials:N", "verdict:N"]
@@ -147,11 +134,11 @@ def effects(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
         gain = analysis.luck.gain_95 if kind.higher_is_better else -analysis.luck.gain_95
         layers.append(
             sets.chart([{"a": min(0.0, gain), "b": max(0.0, gain)}])
-            .mark_rect(color=GREY, opacity=0.22, clip=True)
+            .mark_rect(color=theme.GREY, opacity=0.22, clip=True)
             .encode(x=alt.X("a:Q", **x), x2="b:Q")
         )
     layers += [
-        no_change(sets, **x),
+        theme.no_change(sets, **x),
         rows_.mark_rule(strokeWidth=1.4).encode(x=alt.X("wide_low:Q", **x), x2="wide_high:Q", y=y, color=colour),
         rows_.mark_rule(strokeWidth=5, opacity=0.5).encode(x=alt.X("low:Q", **x), x2="high:Q", y=y, color=colour),
         rows_.mark_point(size=58, filled=True, opacity=1).encode(
@@ -160,7 +147,7 @@ def effects(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
             color=colour,
             shape=alt.Shape(
                 "verdict:N",
-                scale=alt.Scale(domain=list(VERDICTS), range=_SHAPES),
+                scale=alt.Scale(domain=list(theme.VERDICTS), range=_SHAPES),
                 legend=None,
             ),
             tooltip=tip,
@@ -187,7 +174,7 @@ def effects(record: StudyRecord, analysis: ResponseAnalysis) -> Figure | None:
         height=alt.Step(25),
         title=alt.Title(title, subtitle=base),
     )
-    return figure(f"effects-{analysis.response}", f"Effects on {analysis.response}", caption, chart, sets=sets)
+    return theme.figure(f"effects-{analysis.response}", f"Effects on {analysis.response}", caption, chart, sets=sets)
 
 
 def _row(record: StudyRecord, effect: Effect) -> dict[str, Any]:
@@ -202,7 +189,7 @@ def _row(record: StudyRecord, effect: Effect) -> dict[str, Any]:
         row["text"] = what or "not estimated"
         return row
     plain, wide = effect.interval, effect.simultaneous
-    row |= ends(effect.percent, plain) | ends(effect.percent, wide, "wide_")
+    row |= theme.ends(effect.percent, plain) | theme.ends(effect.percent, wide, "wide_")
     failed = f", {effect.failures} failed" if effect.failures else ""
     row["text"] = (
         f"{words.signed(effect.percent)} % {words.change_interval(plain)} n={effect.trials}{failed} · {row['verdict']}"
@@ -234,7 +221,7 @@ _ROW, _HEIGHT = 1000, 112
 _WIDEST = 4.0  # times the range of the points
 
 
-def timeline(record: StudyRecord, analysis: StudyAnalysis, colours: Mapping[str, str]) -> Figure | None:
+def timeline(record: StudyRecord, analysis: StudyAnalysis, colours: Mapping[str, str]) -> theme.Figure | None:
     """One row a response; None when no trial was started. ``colours``: treatment -> colour."""
     started = [trial for trial in record.trials if trial.state in (TrialState.DONE, TrialState.FAILED)]
     names = [name for name in _responses(record, analysis) if any(name in t.responses for t in started)]
@@ -242,12 +229,12 @@ def timeline(record: StudyRecord, analysis: StudyAnalysis, colours: Mapping[str,
         return None
     labels = {t.id: words.trial_text(record.study, record.plan, t.planned) for t in started}
     present = set(labels.values())
-    colour = treatment_colour([name for name in colours if name in present], colours)
+    colour = theme.treatment_colour([name for name in colours if name in present], colours)
     last = max(t.planned.position for t in record.trials) + 1
     baselines = {response.response: response.baseline_interval for response in analysis.responses}
     edges = _blocks(record)
     charts = []
-    sets = DataSets()
+    sets = theme.DataSets()
     for name in names:
         rows = [
             {
@@ -278,7 +265,7 @@ def timeline(record: StudyRecord, analysis: StudyAnalysis, colours: Mapping[str,
         "joins baseline and sentinel trials."
     )
     chart = alt.vconcat(*charts, spacing=14).resolve_scale(color="shared", shape="shared")
-    return figure("timeline", "Trials in order", caption, chart, sets=sets)
+    return theme.figure("timeline", "Trials in order", caption, chart, sets=sets)
 
 
 def _responses(record: StudyRecord, analysis: StudyAnalysis) -> list[str]:
@@ -307,7 +294,7 @@ def _domain(values: list[float], interval: Interval | None) -> Any:
 
 
 def _timeline_row(
-    sets: DataSets,
+    sets: theme.DataSets,
     name: str,
     rows: list[dict[str, Any]],
     failed: list[dict[str, Any]],
@@ -335,17 +322,19 @@ def _timeline_row(
         axis=alt.Axis(
             tickCount=4,
             format="~s" if values and values[-1] >= 10000 else ",~r",
-            values=log_ticks(values[0], values[-1]) if logarithmic else alt.Undefined,
+            values=theme.log_ticks(values[0], values[-1]) if logarithmic else alt.Undefined,
         ),
     )
     layers: list[Any] = []
     if interval is not None:
         layers.append(
             sets.chart([{"low": interval.low, "high": interval.high}])
-            .mark_rect(color=GREY, opacity=0.22, clip=True)
+            .mark_rect(color=theme.GREY, opacity=0.22, clip=True)
             .encode(y=alt.Y("low:Q", scale=scale), y2="high:Q")
         )
-    layers.append(sets.chart(edges[1:]).mark_rule(strokeDash=[4, 3], color=GREY).encode(x=alt.X("edge:Q", scale=along)))
+    layers.append(
+        sets.chart(edges[1:]).mark_rule(strokeDash=[4, 3], color=theme.GREY).encode(x=alt.X("edge:Q", scale=along))
+    )
     steady = [row for row in rows if row["role"] != Role.TREATMENT.value]
     layers.append(sets.chart(steady).mark_line(color="#b4bac2", strokeWidth=1.2).encode(x=x, y=y))
     layers.append(
@@ -365,7 +354,7 @@ def _timeline_row(
     )
     layers.append(
         sets.chart(failed)
-        .mark_text(text="×", fontSize=16, fontWeight=700, color=VERMILLION)
+        .mark_text(text="×", fontSize=16, fontWeight=700, color=theme.VERMILLION)
         .encode(x=x, y=alt.value(_HEIGHT - 7), tooltip=["trial:Q", "treatment:N", "class:N"])
     )
     return alt.layer(*layers).properties(width=_ROW, height=_HEIGHT)

@@ -13,20 +13,9 @@ import polars as pl
 from numpy.typing import NDArray
 
 from leadline.gcanalysis.summary import Utilisation
-from leadline.report import histograms, words
-from leadline.report.charts.theme import (
-    BLUE,
-    TREATMENTS,
-    VERMILLION,
-    DataSets,
-    Figure,
-    coloured,
-    figure,
-    log_ticks,
-    treatment_colour,
-)
-from leadline.report.histograms import Histogram, merge
-from leadline.report.latency import ALL, Latency
+from leadline.report import latency, words
+from leadline.report.charts import theme
+from leadline.report.latency import ALL, Histogram, Latency, merge
 
 Floats = NDArray[np.float64]
 
@@ -37,7 +26,7 @@ _LATE = 0.0015  # seconds: a log's stamps are rounded to milliseconds
 _SECONDS = "seconds since the start of the load"
 
 
-def throughput(seconds: pl.DataFrame) -> Figure | None:
+def throughput(seconds: pl.DataFrame) -> theme.Figure | None:
     """Transactions a second, and those that failed; None where there are none."""
     rows: list[dict[str, Any]] = []
     for row in seconds.iter_rows(named=True):
@@ -46,7 +35,7 @@ def throughput(seconds: pl.DataFrame) -> Figure | None:
                 rows.append({"second": row["second"], "what": kind, "rate": row[column] or 0, "phase": row["phase"]})
     if not rows:
         return None
-    sets = DataSets()
+    sets = theme.DataSets()
     chart = (
         sets.chart(rows)
         .mark_line(strokeWidth=1.6, point=alt.OverlayMarkDef(size=9))
@@ -59,10 +48,10 @@ def throughput(seconds: pl.DataFrame) -> Figure | None:
         .properties(width=_WIDTH, height=180)
     )
     caption = "Transactions that ended in each second."
-    return figure("throughput", "Throughput over time", caption, chart, sets=sets)
+    return theme.figure("throughput", "Throughput over time", caption, chart, sets=sets)
 
 
-def percentiles(seconds: pl.DataFrame) -> Figure | None:
+def percentiles(seconds: pl.DataFrame) -> theme.Figure | None:
     """Median and 99th percentile of each second; None where there are none."""
     rows = [
         {
@@ -77,7 +66,7 @@ def percentiles(seconds: pl.DataFrame) -> Figure | None:
     values = [row["ms"] for row in rows if row["ms"] is not None]
     if not values:
         return None
-    sets = DataSets()
+    sets = theme.DataSets()
     bounds = (min(values), max(values))
     chart = (
         sets.chart(rows)
@@ -88,7 +77,7 @@ def percentiles(seconds: pl.DataFrame) -> Figure | None:
                 "ms:Q",
                 title="response time, ms (log)",
                 scale=alt.Scale(type="log", domain=list(bounds), nice=False, padding=6),
-                axis=alt.Axis(values=log_ticks(*bounds), format=",~r"),
+                axis=alt.Axis(values=theme.log_ticks(*bounds), format=",~r"),
             ),
             color=_two("percentile", "p50", "p99"),
             tooltip=["second:Q", "phase:N", "percentile:N", "ms:Q"],
@@ -96,7 +85,7 @@ def percentiles(seconds: pl.DataFrame) -> Figure | None:
         .properties(width=_WIDTH, height=200)
     )
     caption = "Percentiles of the transactions that ended in each second; time counts from the moment each was due."
-    return figure("percentiles", "Response time over time", caption, chart, sets=sets)
+    return theme.figure("percentiles", "Response time over time", caption, chart, sets=sets)
 
 
 def _positive(value: float | None) -> float | None:
@@ -105,7 +94,7 @@ def _positive(value: float | None) -> float | None:
 
 
 def _two(field: str, first: str, second: str) -> alt.Color:
-    return coloured(field, {first: BLUE, second: VERMILLION}, alt.Legend(orient="top", title=None))
+    return theme.coloured(field, {first: theme.BLUE, second: theme.VERMILLION}, alt.Legend(orient="top", title=None))
 
 
 @dataclass(frozen=True)
@@ -117,7 +106,7 @@ class Load:
     intervals: Sequence[tuple[float, Histogram]]
 
 
-def heat_map(loads: Sequence[Load]) -> Figure | None:
+def heat_map(loads: Sequence[Load]) -> theme.Figure | None:
     """How many responses took how long, over time: a second mode or a pause is seen that no percentile tells. Several
     loads stand below each other with the same axes and colours. None without histograms.
     """
@@ -137,7 +126,7 @@ def heat_map(loads: Sequence[Load]) -> Figure | None:
     rows = [
         {"load": label, **row} for label, intervals in intervals_of.items() for row in _cells(intervals, edges, span)
     ]
-    sets = DataSets()
+    sets = theme.DataSets()
     chart = (
         sets.chart(rows)
         .mark_rect()
@@ -148,7 +137,7 @@ def heat_map(loads: Sequence[Load]) -> Figure | None:
                 "low:Q",
                 title="response time, ms (log)",
                 scale=alt.Scale(type="log", domain=[low, high], nice=False),
-                axis=alt.Axis(values=log_ticks(low, high), format=",~r"),
+                axis=alt.Axis(values=theme.log_ticks(low, high), format=",~r"),
             ),
             y2="high:Q",
             color=alt.Color(
@@ -164,7 +153,7 @@ def heat_map(loads: Sequence[Load]) -> Figure | None:
         head = alt.Header(orient="top", labelAnchor="start", title=None)
         chart = chart.facet(row=alt.Row("load:N", sort=[load.label for load in loads], header=head))
     caption = f"Responses by the time they took, in spans of {span} s; the colour is their number, on a log scale."
-    return figure("heat-map", "Where the response times lie", caption, chart, sets=sets)
+    return theme.figure("heat-map", "Where the response times lie", caption, chart, sets=sets)
 
 
 def _cells(intervals: Sequence[tuple[float, Histogram]], edges: Floats, span: int) -> Iterator[dict[str, float]]:
@@ -189,7 +178,7 @@ _FIRST = 1 / 0.9  # the curve begins at the 10th percentile
 _NINES = (2, 10, 100, 1000, 10_000, 100_000, 1_000_000)
 
 
-def by_transaction(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -> Figure | None:
+def by_transaction(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -> theme.Figure | None:
     """Median and 99th percentile of the response time; None when nothing was recorded."""
     rows: list[dict[str, Any]] = []
     for row in latency.rows:
@@ -215,14 +204,14 @@ def by_transaction(latency: Latency, treatments: list[str], colours: Mapping[str
     order = [ALL, *latency.transactions()]
     bounds = (min(row["low"] for row in rows), max(row["high"] for row in rows))
     charts = []
-    sets = DataSets()
+    sets = theme.DataSets()
     for index, name in enumerate(("p50", "p99")):
         some = sets.chart([row for row in rows if row["percentile"] == name])
         x, x_low = (
             alt.X(
                 f"{field}:Q",
                 scale=alt.Scale(type="log", domain=list(bounds), nice=False, padding=6),
-                axis=alt.Axis(values=log_ticks(*bounds), format=",~r"),
+                axis=alt.Axis(values=theme.log_ticks(*bounds), format=",~r"),
                 title=f"{name} response time, ms (log)",
             )
             for field in ("ms", "low")
@@ -234,7 +223,7 @@ def by_transaction(latency: Latency, treatments: list[str], colours: Mapping[str
             axis=alt.Axis(grid=True, ticks=False, domain=False, labels=index == 0, labelLimit=180),
         )
         offset = alt.YOffset("treatment:N", sort=names, scale=alt.Scale(paddingInner=0.2, paddingOuter=0.6))
-        colour = treatment_colour(names, colours)
+        colour = theme.treatment_colour(names, colours)
         tip = [
             "transaction:N",
             "treatment:N",
@@ -257,7 +246,7 @@ def by_transaction(latency: Latency, treatments: list[str], colours: Mapping[str
         f"merged histograms; line: smallest to largest of the trials ({_count(counts)} a treatment)."
     )
     chart = alt.hconcat(*charts, spacing=18)
-    return figure("latency-by-transaction", "Latency by transaction", caption, chart, sets=sets)
+    return theme.figure("latency-by-transaction", "Latency by transaction", caption, chart, sets=sets)
 
 
 def _count(counts: list[int]) -> str:
@@ -266,7 +255,7 @@ def _count(counts: list[int]) -> str:
 
 def _curve_rows(histograms_of_trials: Sequence[Histogram]) -> Iterator[dict[str, Any]]:
     """One row per percentile: its value in the trials together, and the smallest and largest of one trial, in ms."""
-    whole = histograms.merge(histograms_of_trials)
+    whole = latency.merge(histograms_of_trials)
     grid = np.geomspace(_FIRST, whole.total + 1, 60)  # the last is the largest
     shares = (1 - 1 / grid).tolist()
     by_trial = [histogram.quantiles(shares) for histogram in histograms_of_trials]
@@ -282,7 +271,7 @@ def _curve_rows(histograms_of_trials: Sequence[Histogram]) -> Iterator[dict[str,
             }
 
 
-def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -> Figure | None:
+def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -> theme.Figure | None:
     """Response and service time over the number of nines; None without histograms."""
     trials = {treatment: len(latency.curves.get((treatment, "response"), ())) for treatment in treatments}
     names = [treatment for treatment, count in trials.items() if count]
@@ -301,11 +290,11 @@ def curve(latency: Latency, treatments: list[str], colours: Mapping[str, str]) -
         f"of the trials ({_count(sorted({trials[name] for name in names}))} a treatment)."
     )
     return _drawn(
-        "latency-curve", "The whole percentile curve", caption, rows, treatment_colour(names, colours, "stroke")
+        "latency-curve", "The whole percentile curve", caption, rows, theme.treatment_colour(names, colours, "stroke")
     )
 
 
-def pause_curve(pauses: Mapping[str, Histogram], span: str = "all of the log") -> Figure | None:
+def pause_curve(pauses: Mapping[str, Histogram], span: str = "all of the log") -> theme.Figure | None:
     """Pauses of each log over the number of nines; None without a pause."""
     rows = [
         {**row, "treatment": log, "kind": "pause"}
@@ -318,7 +307,7 @@ def pause_curve(pauses: Mapping[str, Histogram], span: str = "all of the log") -
     return _drawn("pause-curve", "Pauses by percentile", caption, rows, log_colour(pauses, "stroke"), "log")
 
 
-def mutator_utilisation(shares: Mapping[str, Sequence[Utilisation]]) -> Figure | None:
+def mutator_utilisation(shares: Mapping[str, Sequence[Utilisation]]) -> theme.Figure | None:
     """Minimum mutator utilisation of each log by the length of the window; None without one."""
     rows: list[dict[str, Any]] = [
         {"treatment": log, "ms": window.window_ms, "left": 100 * window.share}
@@ -332,7 +321,7 @@ def mutator_utilisation(shares: Mapping[str, Sequence[Utilisation]]) -> Figure |
     x = alt.X(
         "ms:Q",
         scale=alt.Scale(type="log", domain=[1, max(10, last)], nice=False),
-        axis=alt.Axis(values=log_ticks(1, last), format=",~r"),
+        axis=alt.Axis(values=theme.log_ticks(1, last), format=",~r"),
         title="window, ms (log)",
     )
     y = alt.Y("left:Q", scale=alt.Scale(domain=[0, 100]), title="% left to the application")
@@ -341,23 +330,27 @@ def mutator_utilisation(shares: Mapping[str, Sequence[Utilisation]]) -> Figure |
         alt.Tooltip("ms:Q", title="window, ms"),
         alt.Tooltip("left:Q", format=".1f", title="% left"),
     ]
-    sets = DataSets()
+    sets = theme.DataSets()
     points = alt.OverlayMarkDef(size=24)
     chart = sets.chart(rows).mark_line(strokeWidth=1.8, point=points)
     chart = chart.encode(x=x, y=y, color=log_colour(shares, "stroke"), tooltip=tip)
     caption = "The smallest share of any window of this length that pauses left to the application."
-    return figure("mmu", "Minimum mutator utilisation", caption, chart.properties(width=1020, height=200), sets=sets)
+    return theme.figure(
+        "mmu", "Minimum mutator utilisation", caption, chart.properties(width=1020, height=200), sets=sets
+    )
 
 
 def log_colour(logs: Iterable[str], symbol: str) -> alt.Color:
     """The colour channel of charts that compare logs; none of them is a baseline."""
     names = list(logs)
-    return treatment_colour(names, {name: TREATMENTS[at % len(TREATMENTS)] for at, name in enumerate(names)}, symbol)
+    return theme.treatment_colour(
+        names, {name: theme.TREATMENTS[at % len(theme.TREATMENTS)] for at, name in enumerate(names)}, symbol
+    )
 
 
 def _drawn(
     name: str, title: str, caption: str, rows: list[dict[str, Any]], colour: alt.Color, what: str = "treatment"
-) -> Figure:
+) -> theme.Figure:
     """Percentiles over the number of nines, by treatment and kind; the smallest and largest of ``rows`` as a band."""
     last = max(row["nines"] for row in rows)
     x = alt.X(
@@ -373,8 +366,8 @@ def _drawn(
     bounds = (min(row["low"] for row in rows), max(row["high"] for row in rows))
     bounds = bounds if bounds[1] > bounds[0] else (bounds[0] / 1.5, bounds[1] * 1.5)
     y_scale = alt.Scale(type="log", domain=list(bounds), nice=False, padding=6)
-    y_axis = alt.Axis(values=log_ticks(*bounds), format=",~r")
-    sets = DataSets()
+    y_axis = alt.Axis(values=theme.log_ticks(*bounds), format=",~r")
+    sets = theme.DataSets()
     kinds = [kind for kind in ("response time", "service time") if any(row["kind"] == kind for row in rows)]
     band = (
         sets.chart([row for row in rows if row["kind"] == "response time"])
@@ -403,4 +396,4 @@ def _drawn(
         )
     )
     chart = alt.layer(band, lines).properties(width=1020, height=330)
-    return figure(name, title, caption, chart, sets=sets)
+    return theme.figure(name, title, caption, chart, sets=sets)

@@ -13,7 +13,7 @@ from leadline.figures.failing import Failures, Throughput
 from leadline.figures.grouping import Grouping
 from leadline.figures.ranking import Ranking, Standing
 from leadline.figures.sensitivity import ALPHA, Sensitivities
-from leadline.figures.study import table_of
+from leadline.figures.table import table_of
 from leadline.model.errors import UsageError
 from leadline.model.naming import describing
 from leadline.model.record import StudyRecord

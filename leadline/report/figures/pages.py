@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from leadline.figures.pages import PageTable, pages_of
-from leadline.figures.study import system_factor
+from leadline.figures.table import system_factor
 from leadline.model.naming import describing, treatment_name
 from leadline.model.record import StudyRecord
 from leadline.report import words

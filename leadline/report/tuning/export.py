@@ -9,7 +9,7 @@ from typing import Any
 from leadline.analysis.contrasts import Change
 from leadline.conclude.answer import SIMULATED
 from leadline.conclude.tuning import OverModes
-from leadline.experiments.tuning.part import SKIPPED
+from leadline.experiments.tuning import SKIPPED
 from leadline.model.result import Interaction, Verdict
 from leadline.planning.sequence import Decision
 from leadline.report import words

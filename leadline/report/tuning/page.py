@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 
 from leadline.analysis.contrasts import Change
-from leadline.analysis.scale import response_kind
+from leadline.analysis.table import response_kind
 from leadline.model.result import Effect, Interval
 from leadline.model.tuning import Published
 from leadline.planning.sequence import Comparison, Factorial

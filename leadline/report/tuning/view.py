@@ -9,14 +9,12 @@ from dataclasses import dataclass
 from leadline.analysis.contrasts import Change
 from leadline.conclude.disturbance import disturbance_of
 from leadline.conclude.tuning import Averages, Gains, OverModes, Tried, conclude_tuning
-from leadline.experiments.tuning.part import SKIPPED, study_name
-from leadline.experiments.tuning.run import progress_of
+from leadline.experiments.tuning import SKIPPED, progress_of, study_name
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import Verdict
 from leadline.model.tuning import Tuning
 from leadline.planning.sequence import Decision, Measured, Progress, Stage, decision_levels
-from leadline.planning.sequence.advance import UNTRIED
-from leadline.planning.sequence.compare import product
+from leadline.planning.sequence.compare import UNTRIED, product
 from leadline.report import words
 from leadline.store.lab import Store
 from leadline.store.tunings import TuningRecord

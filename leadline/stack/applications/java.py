@@ -18,16 +18,14 @@ import leadline
 from leadline import catalogue
 from leadline.host import here
 from leadline.host.base import Completed
-from leadline.host.java import find_java
-from leadline.host.jvm import java_environment
-from leadline.host.scratch import Scratch
+from leadline.host.java import find_java, java_environment
+from leadline.host.paths import Scratch
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Kind, Knob, Level
 from leadline.model.received import from_json
-from leadline.stack.base import AskedFor, AuditResult, Companion, Counts, Endpoint, Progress, Settings
-from leadline.stack.deployment import Feature, Ready
-from leadline.stack.maven import build
+from leadline.stack.base import AskedFor, AuditResult, Companion, Counts, Endpoint, Feature, Progress, Ready, Settings
 from leadline.stack.probe import connection_to
+from leadline.stack.provision import build
 
 _PACKAGE = Path(leadline.__file__).resolve().parent
 LOAD_TIMEOUT = 900.0

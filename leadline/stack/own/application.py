@@ -15,7 +15,7 @@ from pymysql.constants import CLIENT
 
 from leadline.host import here
 from leadline.host.base import Process
-from leadline.host.scratch import Scratch
+from leadline.host.paths import Scratch
 from leadline.host.textfile import read_text
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, did_you_mean, nearest, quoted
 from leadline.model.knob import AtStart, Knob, Level
@@ -23,8 +23,19 @@ from leadline.model.ownparts import Audit, terms
 from leadline.model.ownstack import OwnFile
 from leadline.model.received import from_json
 from leadline.stack import mariadb, postgres, started
-from leadline.stack.base import AskedFor, AuditResult, Counts, Endpoint, Opaque, Progress, ServiceContext, Settings
-from leadline.stack.deployment import DataSource, Deployment, Ready
+from leadline.stack.base import (
+    AskedFor,
+    AuditResult,
+    Counts,
+    DataSource,
+    Deployment,
+    Endpoint,
+    Opaque,
+    Progress,
+    Ready,
+    ServiceContext,
+    Settings,
+)
 from leadline.stack.own.words import artifact, beside, client_of, full
 from leadline.stack.probe import PROMPT
 

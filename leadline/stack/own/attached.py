@@ -12,11 +12,19 @@ from leadline.host import here
 from leadline.host.base import Process
 from leadline.host.files import LocalFiles
 from leadline.host.foreign import ForeignProcess, find, java_home_of
-from leadline.host.jvm import agent_jar
+from leadline.host.java import agent_jar
 from leadline.host.textfile import expanded
 from leadline.host.undo_running import LEVEL, SETTINGS
-from leadline.model.blame import Event, Evidence, blamed, unanswered
-from leadline.model.errors import FailureClass, RestoreError, TrialFailure, UsageError
+from leadline.model.errors import (
+    Event,
+    Evidence,
+    FailureClass,
+    RestoreError,
+    TrialFailure,
+    UsageError,
+    blamed,
+    unanswered,
+)
 from leadline.model.knob import ApplyCost, Knob
 from leadline.model.ownparts import PREFIX
 from leadline.model.ownstack import OwnFile, filled

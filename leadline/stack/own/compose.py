@@ -18,11 +18,21 @@ from typing import ClassVar
 from leadline.host import here
 from leadline.host.base import Process
 from leadline.host.foreign import Container
-from leadline.host.jvm import agent_jar
+from leadline.host.java import agent_jar
 from leadline.host.textfile import write_private
 from leadline.host.undo_running import CONTAINERS
-from leadline.model.blame import Event, Evidence, blamed, unanswered
-from leadline.model.errors import FailureClass, RestoreError, TrialFailure, UsageError, did_you_mean, quoted
+from leadline.model.errors import (
+    Event,
+    Evidence,
+    FailureClass,
+    RestoreError,
+    TrialFailure,
+    UsageError,
+    blamed,
+    did_you_mean,
+    quoted,
+    unanswered,
+)
 from leadline.model.ownparts import Compose
 from leadline.model.ownstack import OwnFile, filled
 from leadline.stack.base import Progress, ServiceContext, Settings

@@ -11,23 +11,20 @@ from pathlib import Path
 from typing import ClassVar, Protocol
 
 from leadline.host.base import PROC, Process
-from leadline.host.jvm import agent_jar
-from leadline.model.blame import Evidence
-from leadline.model.errors import TrialFailure, UsageError
+from leadline.host.java import agent_jar
+from leadline.model.errors import Evidence, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.ownparts import PREFIX, knob_of
 from leadline.model.ownstack import BUILD, OwnFile, OwnStack, filled
 from leadline.model.study import Placement
-from leadline.stack.base import Progress, ServiceContext, Settings
-from leadline.stack.deployment import Feature
+from leadline.stack.base import Feature, Progress, ServiceContext, Settings
 from leadline.stack.own import quarkus, spring
 from leadline.stack.own.application import OwnApplication
 from leadline.stack.own.parameters import Catalogue, Parameters, database_words, invoked, live_value
 from leadline.stack.own.words import Words, artifact, beside, full, joined, line_of
 from leadline.stack.servers import jvm
-from leadline.stack.servers.agent import ensure_agent
 from leadline.stack.servers.common import Answer
-from leadline.stack.servers.files import LogEvidence
+from leadline.stack.servers.files import LogEvidence, ensure_agent
 
 
 class Framework(Protocol):

@@ -9,8 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leadline.host.private import hide
-from leadline.host.textfile import expanded, read_text
+from leadline.host.textfile import expanded, hide, read_text
 from leadline.model.errors import UsageError
 from leadline.model.ownstack import SECRETIVE, OwnFile
 from leadline.stack.probe import PROMPT, Client

@@ -14,19 +14,23 @@ from typing import Any, ClassVar
 from leadline import catalogue
 from leadline.host.base import Files, Process, ProcessSpec
 from leadline.host.files import listens
-from leadline.host.java import find_java, java_home
-from leadline.host.jvm import JAVA_ENVIRONMENT, AttachError, agent_jar, find_java_home, java_pid
-from leadline.model.blame import Event, Evidence, blamed, unanswered
-from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
+from leadline.host.java import JAVA_ENVIRONMENT, AttachError, agent_jar, find_java, find_java_home, java_home, java_pid
+from leadline.model.errors import (
+    Event,
+    Evidence,
+    FailureClass,
+    LeadlineError,
+    TrialFailure,
+    UsageError,
+    blamed,
+    unanswered,
+)
 from leadline.model.knob import Knob, Level
 from leadline.stack import places, probe, started
-from leadline.stack.base import Progress, ServiceContext, Settings
-from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient
-from leadline.stack.jdbc import JdbcDriver, driver_for
-from leadline.stack.provision import Artefact, fetch
-from leadline.stack.servers import jvm, knobs, large_pages, server_places
-from leadline.stack.servers.agent import ANSWER, ask, ensure_agent
-from leadline.stack.servers.files import LogEvidence, gather_evidence
+from leadline.stack.base import Deployment, Feature, Progress, RemoteBean, RemoteClient, ServiceContext, Settings
+from leadline.stack.provision import Artefact, JdbcDriver, driver_for, fetch
+from leadline.stack.servers import jvm, knobs, large_pages
+from leadline.stack.servers.files import ANSWER, LogEvidence, ask, ensure_agent, gather_evidence
 from leadline.stack.started import Changing
 
 GC_LOG = "gc.log"
@@ -63,7 +67,7 @@ class JavaServer(Changing[ServiceContext]):
         self._settings: Settings = {}
         self.ready_timeout = 0.0  # seconds, of the last wait
         self._answer_by: float | None = None
-        self._places: server_places.ServerPlaces | None = None
+        self._places: places.ServerPlaces | None = None
 
     # -- what each server fills in
 
@@ -140,7 +144,7 @@ class JavaServer(Changing[ServiceContext]):
         return self.distribution.version
 
     def knobs(self) -> Sequence[Knob]:
-        return [*catalogue.load(self.name).values(), *server_places.knobs(self.name), *self.jvm.knobs()]
+        return [*catalogue.load(self.name).values(), *places.knobs(self.name), *self.jvm.knobs()]
 
     def provision(self, progress: Progress) -> None:
         fetch(self.distribution, progress)
@@ -173,7 +177,7 @@ class JavaServer(Changing[ServiceContext]):
             path.mkdir(parents=True, exist_ok=True)
             path.chmod(path.stat().st_mode | 0o011)
         self._context, self._settings = context, dict(settings)
-        self._places = server_places.ServerPlaces(context, settings)
+        self._places = places.ServerPlaces(context, settings)
         self._context = context = self._places.furnish(context, self.cached)
         self.write_configuration(context, settings)
         self._places.link(self.temporary)
@@ -338,7 +342,7 @@ class JavaServer(Changing[ServiceContext]):
             raise LookupError(f"{self.title} is not running")
         answer = self.answer()
         try:
-            if name in server_places.NAMES and self._places is not None:
+            if name in places.NAMES and self._places is not None:
                 return self._places.level(name, answer, java_pid(self.context.host.files, process), self.home)
             if name in {knob.name for knob in self.jvm.knobs()}:
                 return self.jvm.read_back(name)
@@ -492,7 +496,7 @@ class JavaServer(Changing[ServiceContext]):
         try:
             host = self.context.host
             flags = [*jvm.FLAGS, *(name.removeprefix(jvm.PREFIX) for name in self.jvm.flags)]
-            where = {} if self._places is None else server_places.QUESTION
+            where = {} if self._places is None else places.QUESTION
             question = {"flags": ",".join(flags), **where, **self.question(), **(changes or {})}
             java = java_pid(host.files, self.process)
             return ask(host, self.context.java_home, java, self._exchange(self.context), question)

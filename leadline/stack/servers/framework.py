@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import ClassVar
 
 from leadline import catalogue
-from leadline.host.jvm import agent_jar
+from leadline.host.java import agent_jar
 from leadline.host.textfile import write_private
 from leadline.model.errors import UsageError
 from leadline.model.knob import Kind, Knob, Level
-from leadline.stack.base import Progress, ServiceContext, Settings
-from leadline.stack.deployment import Deployment, Feature
+from leadline.stack.base import Deployment, Feature, Progress, ServiceContext, Settings
 from leadline.stack.servers import knobs
-from leadline.stack.servers.agent import ensure_agent
 from leadline.stack.servers.common import Answer, JavaServer
-from leadline.stack.servers.files import properties_text
+from leadline.stack.servers.files import ensure_agent, properties_text
 
 
 class Framework(JavaServer):

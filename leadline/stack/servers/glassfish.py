@@ -14,8 +14,7 @@ from typing import ClassVar
 
 from leadline.host.textfile import write_private
 from leadline.model.knob import Level
-from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.deployment import DataSource, Deployment, Feature, RemoteBean, RemoteClient
+from leadline.stack.base import DataSource, Deployment, Feature, RemoteBean, RemoteClient, ServiceContext, Settings
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import GLASSFISH, Artefact
 from leadline.stack.servers import glassfish_levels, glassfish_messaging, knobs

@@ -10,7 +10,7 @@ from leadline import catalogue
 from leadline.model.knob import Level
 from leadline.stack.base import Settings
 from leadline.stack.servers import knobs
-from leadline.stack.servers.agent import beans
+from leadline.stack.servers.files import beans
 
 _LISTENER = "http-listener-1"
 _CONFIG = "configs/config[@name='server-config']"

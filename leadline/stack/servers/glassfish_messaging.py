@@ -11,12 +11,12 @@ from typing import Any
 
 from leadline.host.textfile import write_private
 from leadline.model.errors import NotInPlay
+from leadline.model.hosts import DISK
 from leadline.model.knob import Level
-from leadline.model.places import DISK
 from leadline.stack import places
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.servers import knobs
-from leadline.stack.servers.agent import beans
+from leadline.stack.servers.files import beans
 from leadline.stack.servers.glassfish_levels import added, only
 
 _CONFIG = "configs/config[@name='server-config']"

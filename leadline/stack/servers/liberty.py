@@ -14,8 +14,7 @@ from leadline.host.textfile import write_private
 from leadline.model.errors import NotInPlay
 from leadline.model.knob import Level
 from leadline.stack import places
-from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.deployment import Deployment, Feature, Queue, RemoteBean, RemoteClient, Resource
+from leadline.stack.base import Deployment, Feature, Queue, RemoteBean, RemoteClient, Resource, ServiceContext, Settings
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import LIBERTY, Artefact
 from leadline.stack.servers import knobs, liberty_levels

@@ -16,13 +16,11 @@ from xml.sax.saxutils import quoteattr
 from leadline import catalogue
 from leadline.host.textfile import write_private
 from leadline.model.knob import ApplyCost, Level
-from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.deployment import Deployment, Feature
+from leadline.stack.base import Deployment, Feature, ServiceContext, Settings
 from leadline.stack.provision import TOMCAT, Artefact
 from leadline.stack.servers import knobs
-from leadline.stack.servers.agent import beans
 from leadline.stack.servers.common import Answer, JavaServer
-from leadline.stack.servers.files import LogEvidence, properties_text, template
+from leadline.stack.servers.files import LogEvidence, beans, properties_text, template
 
 _THREADS = 200  # Tomcat's default maxThreads
 _EVICTABLE = 1800000  # its pool's default minEvictableIdleTimeMillis

@@ -12,14 +12,12 @@ from xml.sax.saxutils import escape
 from leadline.model.errors import NotInPlay
 from leadline.model.knob import Level
 from leadline.stack import places
-from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.deployment import Deployment, Feature, Queue, RemoteBean, RemoteClient, Topic
+from leadline.stack.base import Deployment, Feature, Queue, RemoteBean, RemoteClient, ServiceContext, Settings, Topic
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import TOMEE, Artefact
 from leadline.stack.servers import knobs, tomcat
-from leadline.stack.servers.agent import beans
 from leadline.stack.servers.common import Answer
-from leadline.stack.servers.files import properties_text, template
+from leadline.stack.servers.files import beans, properties_text, template
 from leadline.stack.servers.tomcat import Tomcat
 
 _CONNECTIONS = 100  # the pool's default maximum

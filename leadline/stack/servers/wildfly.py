@@ -11,15 +11,23 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leadline.host import here
-from leadline.host.jvm import java_environment
+from leadline.host.java import java_environment
 from leadline.host.paths import cache_dir, exclusive
 from leadline.host.textfile import write_private
 from leadline.model.errors import LeadlineError, NotInPlay, UsageError
+from leadline.model.hosts import DISK
 from leadline.model.knob import Level
-from leadline.model.places import DISK
 from leadline.stack import places
-from leadline.stack.base import Progress, ServiceContext, Settings
-from leadline.stack.deployment import Deployment, Feature, RemoteBean, RemoteClient, Resource
+from leadline.stack.base import (
+    Deployment,
+    Feature,
+    Progress,
+    RemoteBean,
+    RemoteClient,
+    Resource,
+    ServiceContext,
+    Settings,
+)
 from leadline.stack.options import LOOPBACK
 from leadline.stack.provision import WILDFLY, Artefact
 from leadline.stack.servers import knobs, wildfly_levels

@@ -10,8 +10,7 @@ from typing import Any
 
 from leadline.model.errors import UsageError
 from leadline.model.knob import Level
-from leadline.stack.base import ServiceContext, Settings
-from leadline.stack.deployment import Deployment
+from leadline.stack.base import Deployment, ServiceContext, Settings
 from leadline.stack.servers import knobs
 
 _UNDERTOW = "/subsystem=undertow/server=default-server"

@@ -14,16 +14,14 @@ from pathlib import Path
 from typing import ClassVar
 
 from leadline import catalogue
-from leadline.host.backlog import backlog
 from leadline.host.base import Completed, Host, Process, ProcessSpec
+from leadline.host.facts import backlog
 from leadline.host.files import connected, established, listens, opened
-from leadline.model.blame import Event, Evidence, blamed
-from leadline.model.errors import FailureClass, TrialFailure, UsageError
+from leadline.model.errors import Event, Evidence, FailureClass, TrialFailure, UsageError, blamed
 from leadline.model.knob import Level
 from leadline.stack import probe, started
-from leadline.stack.base import Progress, Settings
+from leadline.stack.base import Deployment, Progress, Settings
 from leadline.stack.certificate import Certificate
-from leadline.stack.deployment import Deployment
 from leadline.stack.started import LOOPBACK, Started
 
 NONE = "none"

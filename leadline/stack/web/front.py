@@ -10,14 +10,13 @@ from pathlib import Path
 
 from leadline.host.base import Host, Process
 from leadline.host.files import field
+from leadline.host.paths import Scratch
 from leadline.host.process import cpu_set
-from leadline.host.scratch import Scratch
 from leadline.model.errors import NotInPlay, UsageError
 from leadline.model.knob import AtStart, Knob, Level
 from leadline.model.study import Placement
-from leadline.stack.base import Progress, Settings
+from leadline.stack.base import Deployment, Progress, Settings
 from leadline.stack.certificate import Certificate, make_certificate
-from leadline.stack.deployment import Deployment
 from leadline.stack.servers import knobs as server_knobs
 from leadline.stack.started import LOOPBACK
 from leadline.stack.web import common

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from leadline.host import here
-from leadline.host.httpd import MEND, VARIABLE, find_httpd
+from leadline.host.facts import MEND, VARIABLE, find_httpd
 from leadline.model.errors import LeadlineError
 from leadline.model.knob import Level
 from leadline.stack.base import Progress, Settings

@@ -13,14 +13,14 @@ from simulated_study import SimulatedSystem, pseudo_factors
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.weightstats import ttost_ind
 
-from leadline.analysis.discovery import q_values, shrunken, spread_of_truth
+from leadline.analysis.carry import SlotSeries, estimate
+from leadline.analysis.comparisons import pseudo_error
 from leadline.analysis.failures import clopper_pearson
-from leadline.analysis.lenth import pseudo_error
 from leadline.analysis.robust import _mann_whitney, shift
-from leadline.analysis.scale import Scale, equivalence_p
+from leadline.analysis.selection import q_values, shrunken, spread_of_truth
 from leadline.analysis.steady import steady_verdict
 from leadline.analysis.study import analyse
-from leadline.analysis.washout import SlotSeries, estimate
+from leadline.analysis.table import Scale, equivalence_p
 from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass

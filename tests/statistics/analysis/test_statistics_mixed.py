@@ -16,12 +16,10 @@ from simulated_study import SimulatedSystem, pseudo_factors
 from leadline.analysis.carry import CarryOver
 from leadline.analysis.columns import Model, fitted_with_strata
 from leadline.analysis.comparisons import Family
-from leadline.analysis.linear import Fit
-from leadline.analysis.mixed import MixedFit
-from leadline.analysis.strata import Strata
+from leadline.analysis.linear import Fit, Strata
+from leadline.analysis.mixed import MixedFit, whiten
 from leadline.analysis.study import analyse
 from leadline.analysis.table import Sample, StudyTable, sample_of
-from leadline.analysis.whitening import whiten
 from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.knob import Level

@@ -14,9 +14,8 @@ import pytest
 import statsmodels.formula.api as smf
 from numpy.typing import NDArray
 
-from leadline.analysis.linear import Fit, fit
+from leadline.analysis.linear import Fit, Strata, Stratum, fit
 from leadline.analysis.mixed import MixedFit, mixed_fit
-from leadline.analysis.strata import Strata, Stratum
 
 Floats = NDArray[np.float64]
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from leadline.analysis.quantiles import QUANTILES, quantile_effects
 from leadline.analysis.sequential import Interim
+from leadline.analysis.study import QUANTILES, quantile_effects
 from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Plan

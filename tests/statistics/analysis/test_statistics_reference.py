@@ -13,9 +13,9 @@ from scipy import stats
 
 from leadline.analysis.linear import detectable
 from leadline.analysis.maxt import max_t
-from leadline.analysis.scale import Scale
 from leadline.analysis.selection import gain_of_luck, luck
 from leadline.analysis.study import analyse
+from leadline.analysis.table import Scale
 from leadline.design.make import make_plan
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Role, Treatment

@@ -9,10 +9,10 @@ import pytest
 from simulated_strata import SimulatedStrata, parallel_plan, slots_plan
 from witnesses import matrix
 
+from leadline.analysis.carry import LevelledSlot, LevelWashOut, by_level
 from leadline.analysis.columns import at_end
 from leadline.analysis.drift import order_effects
 from leadline.analysis.study import analyse
-from leadline.analysis.washout import LevelledSlot, LevelWashOut, by_level
 from leadline.design.make import make_plan
 from leadline.layouts import rotation_plan, switchback_plan
 from leadline.model.design import Design, Rotation, Switchback
@@ -21,7 +21,7 @@ from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation, ResponseAnalysis, Scope, Verdict
 from leadline.model.workload import Workload
 from leadline.places.simulated import parse_truth
-from leadline.places.simulated.rates import judge, rates
+from leadline.places.simulated.observations import judge, rates
 
 LONGER = matrix("some hundred simulated studies more")
 

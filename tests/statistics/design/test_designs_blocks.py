@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from leadline.design.arrange import around_baseline, meetings
 from leadline.design.make import make_plan, plan_from_json, plan_to_json
-from leadline.design.order import abba, latin, williams, williams_rows
-from leadline.design.plots import dear_changes, dear_levels
+from leadline.design.order import abba, dear_changes, dear_levels, latin, williams, williams_rows
 from leadline.layouts.check import check_plan, plan_problems
 from leadline.model.design import Design
 from leadline.model.errors import UsageError

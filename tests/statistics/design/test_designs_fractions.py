@@ -9,9 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.design import plackett_burman
-from leadline.design.aberration import search, signs, word_lengths
 from leadline.design.coding import level_indices
-from leadline.design.fractional_factorial import ADDED, Choice, available, choose, matrix, treatments
+from leadline.design.fractional_factorial import (
+    ADDED,
+    Choice,
+    available,
+    choose,
+    matrix,
+    search,
+    signs,
+    treatments,
+    word_lengths,
+)
 from leadline.design.properties import regular_fraction
 from leadline.model.design import Design
 from leadline.model.errors import UsageError

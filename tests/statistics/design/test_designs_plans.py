@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from leadline.design.kinds import KINDS, DesignError
 from leadline.design.make import make_plan, plan_from_json, plan_to_json
-from leadline.design.properties import describe_design
-from leadline.design.wording import properties_text
+from leadline.design.properties import describe_design, properties_text
 from leadline.layouts.check import BLOCKS, check_plan
 from leadline.model.design import Design
 from leadline.model.knob import ApplyCost, Level

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from leadline.design.coding import contrasts, level_indices, model_matrix, model_terms, model_width
 from leadline.design.d_optimal import runs_of, search, treatments
 from leadline.design.make import make_plan
-from leadline.design.properties import d_efficiency, describe_design
-from leadline.design.wording import aliases_text, properties_text
+from leadline.design.properties import aliases_text, d_efficiency, describe_design, properties_text
 from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from leadline.design import definitive_screening, plackett_burman
-from leadline.design.hadamard import conference, hadamard, jacobsthal, prime_power
+from leadline.design.coding import conference, hadamard, jacobsthal, prime_power
 from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor

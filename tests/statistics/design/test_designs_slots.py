@@ -12,7 +12,7 @@ from leadline.design.coding import level_indices, model_matrix
 from leadline.design.kinds import KINDS
 from leadline.design.make import plan_from_json, plan_to_json
 from leadline.design.properties import describe_design
-from leadline.figures.study import table_of
+from leadline.figures.table import table_of
 from leadline.layouts import switchback_plan
 from leadline.layouts.check import check_plan, plan_problems
 from leadline.model.design import Design, Switchback

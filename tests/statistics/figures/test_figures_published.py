@@ -6,16 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from leadline.figures import (
-    Parameter,
-    ResultTable,
-    Run,
-    extremes_table,
-    figures_of,
-    figures_of_gains,
-    read_gains,
-)
-from leadline.figures.foreign import rows_of_csv, rows_of_json
+from leadline.figures.everything import figures_of, figures_of_gains
+from leadline.figures.extremes import extremes_table
+from leadline.figures.foreign import read_gains, rows_of_csv, rows_of_json
+from leadline.figures.table import Parameter, ResultTable, Run
 from leadline.model.result import RESPONSES
 
 TEXT = (Path(__file__).parents[3] / "docs" / "concepts" / "study-a-published.csv").read_text()  # as printed, 2006

@@ -8,12 +8,12 @@ import pytest
 from scipy import stats
 from simulated_table import simulated_table
 
-from leadline.figures import Parameter, ResultTable, Run, figures_of
+from leadline.figures.everything import figures_of
 from leadline.figures.extremes import extremes
 from leadline.figures.grouping import permute_groups
 from leadline.figures.ranking import Standing, ranking
 from leadline.figures.sensitivity import ParameterSensitivity, Part, Sensitivities, corrected_sum, sensitivities
-from leadline.figures.table import fit_systems
+from leadline.figures.table import Parameter, ResultTable, Run, fit_systems
 from leadline.model.errors import UsageError
 from leadline.model.result import RESPONSES
 

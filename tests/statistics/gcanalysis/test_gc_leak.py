@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from leadline.gcanalysis.leak import leak
-from leadline.gcanalysis.live import LivePoint
+from leadline.gcanalysis.live import LivePoint, leak
 from leadline.gcanalysis.trend import quantile, thinned, trend
 
 _SPEC = importlib.util.spec_from_file_location("leaks", Path(__file__).parents[3] / "bench" / "gc" / "leaks.py")

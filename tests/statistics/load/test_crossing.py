@@ -22,9 +22,8 @@ from leadline.experiments.knee.search import (
     result_of,
 )
 from leadline.model.workload import RATE, Workload
-from leadline.places.simulated.model import Model
+from leadline.places.simulated.model import Model, NoiseLevels, Server, Truth
 from leadline.places.simulated.trial import Instance, trial_series
-from leadline.places.simulated.truth import NoiseLevels, Server, Truth
 
 CAPACITY, LIMIT = 100.0, 0.1  # a second, s
 MM1 = CAPACITY - math.log(10) / LIMIT  # P(response > t) = exp(-(capacity - load) t)

@@ -8,8 +8,18 @@ import numpy as np
 import pytest
 from scipy import integrate
 
-from leadline.planning.bisection import Bisection, Block, Changes, Found, rows
-from leadline.planning.probes import expected, halves, next_block, play, prefixes
+from leadline.planning.bisection import (
+    Bisection,
+    Block,
+    Changes,
+    Found,
+    expected,
+    halves,
+    next_block,
+    play,
+    prefixes,
+    rows,
+)
 
 A, B = frozenset[int](), frozenset({0, 1, 2})
 FEW = (

@@ -11,8 +11,7 @@ from simulated_study import pseudo_factors
 from leadline.analysis.within import Information, planned_sample
 from leadline.design.make import make_plan
 from leadline.model.design import Design
-from leadline.planning.boundary import Boundary
-from leadline.planning.paths import simulate
+from leadline.planning.boundary import Boundary, simulate
 
 
 # Jennison and Turnbull, Group Sequential Methods (2000), tables 2.1 and 2.3, two-sided 0.05.

@@ -9,8 +9,8 @@ import pytest
 from simulated_study import SimulatedSystem, pseudo_factors
 from typer.testing import CliRunner
 
-from leadline.analysis.composite import SETTING, as_one_factor
 from leadline.analysis.study import analyse
+from leadline.analysis.table import SETTING, as_one_factor
 from leadline.cli.main import app
 from leadline.design.make import make_plan, plan_from_json, plan_to_json
 from leadline.design.properties import describe_design

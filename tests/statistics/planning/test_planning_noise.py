@@ -11,17 +11,19 @@ from leadline.layouts import switchback_plan
 from leadline.model.design import Design, Switchback
 from leadline.model.result import Observation
 from leadline.model.workload import Workload
-from leadline.planning.components import (
+from leadline.planning.layouts import advise, optimal_counts
+from leadline.planning.noise import (
+    Past,
     between_component,
     cv_of,
     difference_interval,
+    integrated_time,
+    measured,
     pooled,
     strata_of,
     variance_of,
     within_component,
 )
-from leadline.planning.noise import Past, integrated_time, measured
-from leadline.planning.repeat import advise, optimal_counts
 from leadline.planning.wording import noise_lines
 
 

@@ -18,10 +18,8 @@ from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Observation, Verdict
 from leadline.model.workload import Workload
-from leadline.planning.components import variance_of
-from leadline.planning.forecast import Setup, forecast, needed, replicates_of, sigma_of
-from leadline.planning.hosts import Hosting, over_hosts
-from leadline.planning.noise import Noise, assumed
+from leadline.planning.forecast import Hosting, Setup, forecast, needed, over_hosts, replicates_of, sigma_of
+from leadline.planning.noise import Noise, assumed, variance_of
 from leadline.planning.power import log_effect, percent, precision_of, t_power
 from leadline.planning.wording import forecast_lines
 

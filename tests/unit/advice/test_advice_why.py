@@ -2,7 +2,7 @@
 
 import pytest
 
-from leadline.advice.why import why
+from leadline.advice.findings import why
 from leadline.model.frames import (
     CONNECTION_WAIT,
     DATABASE_WAIT,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from leadline.analysis.claims import claimed, key
 from leadline.analysis.drift import no_drift
+from leadline.analysis.selection import claim_key, claimed
 from leadline.model.result import Effect, Interaction, ResponseAnalysis, StudyAnalysis, Verdict
 
 
@@ -69,4 +69,4 @@ def test_effects_without_a_test_are_not_claimed() -> None:
 @pytest.mark.parametrize("level", [1, "1"])
 def test_keys_tell_levels_of_two_types_apart(level: object) -> None:
     effect = replace(_effect("a", "f", 0.1, 0.1), level=level)
-    assert key(effect) == ("a", "f", type(level).__name__, level)
+    assert claim_key(effect) == ("a", "f", type(level).__name__, level)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leadline.analysis.explained import Counted, explained
+from leadline.analysis.forks import Counted, explained
 
 
 def fork(treatment: str, world: int, each: int = 1000, **counters: float) -> Counted:

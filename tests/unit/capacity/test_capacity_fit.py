@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from leadline.capacity.answer import Capacity, answer
-from leadline.capacity.cells import Measured, Point, with_rest
-from leadline.capacity.fit import DELAY, OTHER
+from leadline.capacity.fit import DELAY, OTHER, Measured, Point, with_rest
 from leadline.capacity.network import Delay, Node, Pool, Station, closed, knee, opened
 from leadline.model.errors import UsageError
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from leadline.capacity.answer import answer
-from leadline.capacity.cells import Measured, Point
+from leadline.capacity.fit import Measured, Point
 from leadline.capacity.network import (
     Agents,
     Delay,

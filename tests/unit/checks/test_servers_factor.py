@@ -14,7 +14,7 @@ from leadline.host.files import LocalFiles
 from leadline.model.errors import UsageError
 from leadline.model.study import StackChoice
 from leadline.places.simulated import SimulatedTestbed
-from leadline.places.simulated.truth import Truth
+from leadline.places.simulated.model import Truth
 from leadline.stack.assembly import Stack
 from leadline.stack.options import StackOptions
 from leadline.stack.registry import SERVER_KNOB, server

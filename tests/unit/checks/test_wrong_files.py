@@ -10,7 +10,7 @@ from leadline.checks.files.study import parse_study, parse_tuning
 from leadline.checks.plan import plan_study
 from leadline.checks.subject import study_catalogue
 from leadline.cli.main import app
-from leadline.experiments.tuning.part import steps_left_out, tuning_catalogue
+from leadline.experiments.tuning import steps_left_out, tuning_catalogue
 from leadline.host.local import LocalHost
 from leadline.model.errors import UsageError
 from leadline.places.testbed import LocalTestbed

@@ -24,7 +24,7 @@ from bench.outcomes.server import serving
 from leadline.analysis.soak import Drift, Series, Soak
 from leadline.cli.commands import execute, host, init, labs, load, soak, stackfile
 from leadline.cli.main import _run, app
-from leadline.conclude.counted import Counted, Counts
+from leadline.conclude.gate import Counted, Counts
 from leadline.experiments.trying import NotKnownError
 from leadline.host.checks import HostFinding
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError

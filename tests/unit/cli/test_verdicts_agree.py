@@ -22,7 +22,7 @@ from leadline.model.record import TrialRecord
 from leadline.report import words
 from leadline.report.charts.theme import Figure
 from leadline.trial.progress import SilentWatcher
-from leadline.web.watch import Watch
+from leadline.web.server import Watch
 
 POOL, AGE = "server.datasource.max_connections", "vm.swappiness"
 STUDY = f"""\

@@ -17,16 +17,14 @@ from leadline.advice import advise
 from leadline.advice.facts import HostUse, Pool, TrialFacts
 from leadline.checks.files.study import parse_study
 from leadline.conclude.study import conclude
-from leadline.model.disturbance import MachineUse, disturbed
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import StudyRecord, TrialRecord
-from leadline.model.result import SteadyState, StudyAnalysis, Verdict
+from leadline.model.result import MachineUse, SteadyState, StudyAnalysis, Verdict, disturbed
 from leadline.places.simulated import SimulatedTestbed, bound, parse_truth, simulate_observations
-from leadline.places.simulated.truth import Truth
-from leadline.report import health
+from leadline.places.simulated.model import Truth
 from leadline.report.export import export
-from leadline.report.summary import Outcome, summary
+from leadline.report.summary import Outcome, health, summary
 from leadline.report.text import table
 
 KNOBS = [Knob(f"server.{name}", Kind.INTEGER, ApplyCost.RESTART, name, default=10, minimum=0) for name in "abc"]
@@ -260,7 +258,7 @@ def test_a_disturbed_machine_comes_first_in_the_answer_and_the_strip() -> None:
     assert not quiet.answer.startswith("Other programs")
     assert found.answer.startswith("Other programs (cc1, sh) used 40 % to 62 % of the CPUs in 2 of ")
     for analysis, state in ((quiet, "good"), (found, "bad")):
-        first = health.health(record, analysis, [])[1]
+        first = health(record, analysis, [])[1]
         assert (first.title, first.state) == ("Other programs", state)
     assert conclude(record).disturbance is None
 

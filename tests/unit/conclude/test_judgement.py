@@ -20,11 +20,10 @@ from leadline.model.knob import ApplyCost
 from leadline.model.record import STUDY_FILE, WARMING, SlotRecord, StudyRecord, TrialRecord, TrialState
 from leadline.model.result import SteadyState, Verdict
 from leadline.places.simulated import SimulatedTestbed
-from leadline.places.simulated.truth import Truth
-from leadline.report import health
+from leadline.places.simulated.model import Truth
 from leadline.report.ci import document, junit
 from leadline.report.page import render
-from leadline.report.summary import summary
+from leadline.report.summary import health, summary
 from leadline.report.text import MOST_LIMITS, table
 from leadline.report.view import gather
 
@@ -308,7 +307,7 @@ def test_one_judgement_is_told_everywhere(name: str) -> None:
     else:
         assert found.answer.startswith(words)
     assert (judgement.standing, judgement.exit_code) == (standing, code)
-    tile = health.health(record, found, [])[0]
+    tile = health(record, found, [])[0]
     value = measured if code == 0 else f"{standing}: {measured}"
     assert (tile.title, tile.state, tile.value) == ("Answer", STATES[standing], value)
     json = document(told)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from leadline.advice.why import why
+from leadline.advice.findings import why
 from leadline.conclude.explanation import told_waits
 from leadline.conclude.waiting import Served, explain_waits, part_of, requests_of
 from leadline.design.profiling import Place

@@ -16,7 +16,7 @@ from leadline.host import here
 from leadline.load.result import read_summary
 from leadline.model.errors import UsageError
 from leadline.model.ownstack import OwnFile
-from leadline.places.guest.initramfs import Node
+from leadline.places.guest.boot import Node
 from leadline.places.virtual.instructions import Symbols
 from leadline.trial.command import commands_of
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from leadline.checks.files.study import TuningFile, find_tuning, parse_tuning
-from leadline.experiments.tuning.part import part_file, steps_left_out, tuning_catalogue
-from leadline.experiments.tuning.run import Outline, TuningRun, outline
+from leadline.experiments.tuning import Outline, TuningRun, outline, part_file, steps_left_out, tuning_catalogue
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import Plan

@@ -12,8 +12,7 @@ from typer.testing import CliRunner
 
 from leadline.checks.files.study import TuningFile, builtin_tunings, parse_tuning
 from leadline.cli.main import app
-from leadline.experiments.tuning.part import steps_left_out
-from leadline.experiments.tuning.run import TuningResult, TuningRun
+from leadline.experiments.tuning import TuningResult, TuningRun, steps_left_out
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.tuning import MODE

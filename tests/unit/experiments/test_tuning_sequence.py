@@ -9,7 +9,7 @@ from leadline.analysis.contrasts import contrasts, mean_contrasts
 from leadline.checks.plan import plan_study
 from leadline.design.kinds import DesignError
 from leadline.design.make import make_plan
-from leadline.experiments.tuning.part import measured, part_file
+from leadline.experiments.tuning import measured, part_file
 from leadline.layouts.check import plan_problems
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass
@@ -18,7 +18,7 @@ from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.result import Observation, Verdict
 from leadline.model.tuning import MODE, Tuning
 from leadline.places.simulated.host import SimulatedHost
-from leadline.places.simulated.timing import VirtualClock
+from leadline.places.simulated.trial import VirtualClock
 from leadline.planning.sequence import Measured, Part, Progress, Stage, advance
 
 KNOBS = [

@@ -13,8 +13,8 @@ from command_line import Command
 from report_fixture import fake_study
 
 from leadline.design.make import make_plan
-from leadline.figures import table_of
 from leadline.figures.foreign import read_rows, rows_of_csv, rows_of_json
+from leadline.figures.table import table_of
 from leadline.model.design import Design
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.knob import ApplyCost
@@ -162,7 +162,7 @@ def observed(plan: Plan, means: dict[tuple[str, object], float]) -> list[Observa
 
 
 def test_crossed_designs_give_main_effects(tmp_path: Path) -> None:
-    from leadline.figures import figures_of
+    from leadline.figures.everything import figures_of
 
     plan = make_plan(FACTORS[1:], Design(kind="full-factorial", replicates=2, sentinels=None))
     table = table_of(plan, observed(plan, {("vm.swappiness", 100): -0.2, ("vm.dirty_ratio", 5): 0.1}), "throughput")
@@ -243,7 +243,7 @@ def test_a_ragged_table_is_ranked_where_it_is_whole() -> None:
     )
     table = read_rows(rows_of_csv(text, "t"), THROUGHPUT)
     assert "b=2 on k2" in table.notes[0]
-    from leadline.figures import figures_of
+    from leadline.figures.everything import figures_of
 
     found = figures_of(table)
     assert found.ranking is not None

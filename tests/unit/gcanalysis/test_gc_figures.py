@@ -6,11 +6,9 @@ import pytest
 
 from leadline.gcanalysis.events import Cleanup, Events, GcLog, Heap, Jvm
 from leadline.gcanalysis.live import heap_line, overhead
-from leadline.gcanalysis.rates import allocation
-from leadline.gcanalysis.summary import utilisation
-from leadline.observe.gclog import parse_lines, summary
-from leadline.observe.gclog.report import sizes
-from leadline.observe.gclog.text import table
+from leadline.gcanalysis.summary import allocation, summary, utilisation
+from leadline.observe.gclog.files import parse_lines
+from leadline.observe.gclog.report import sizes, table
 
 MIB = 1 << 20
 

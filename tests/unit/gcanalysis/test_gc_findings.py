@@ -6,7 +6,7 @@ import pytest
 
 from leadline.checks.files.study import parse_study
 from leadline.gcanalysis.summary import GcSummary, summary
-from leadline.observe.gclog import parse_lines
+from leadline.observe.gclog.files import parse_lines
 
 HEAD = ["Using {collector}", "CPUs: 4 total, 4 available", "Heap Region Size: 1M", "Heap Max Capacity: 100M"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from leadline.gcanalysis.leak import leak
-from leadline.gcanalysis.live import LivePoint
-from leadline.observe.gclog import parse_lines, summary
+from leadline.gcanalysis.live import LivePoint, leak
+from leadline.gcanalysis.summary import summary
+from leadline.observe.gclog.files import parse_lines
 
 MIB = 1 << 20
 BASIS = "after full collections"

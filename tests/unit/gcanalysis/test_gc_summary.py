@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from leadline.gcanalysis.summary import durations
+from leadline.gcanalysis.summary import durations, summary
 from leadline.model.errors import UsageError
-from leadline.observe.gclog import parse_lines, render, report, summary
+from leadline.observe.gclog.files import parse_lines
+from leadline.observe.gclog.report import render, report
 
 MIB = 1 << 20
 

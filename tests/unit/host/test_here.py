@@ -13,7 +13,7 @@ import pytest
 from leadline.host import here
 from leadline.host.bystanders import Bystanders
 from leadline.host.journal import UndoJournal
-from leadline.host.scratch import Scratch, sweep
+from leadline.host.paths import Scratch, sweep
 from leadline.host.timed import Stopwatch
 
 
@@ -78,7 +78,7 @@ def test_signals_go_on_to_a_program_in_the_foreground(tmp_path: Path, apart: boo
 
 
 _HOLD = (
-    "import sys; from leadline.host.scratch import Scratch; s = Scratch(); print(s.path, flush=True); sys.stdin.read()"
+    "import sys; from leadline.host.paths import Scratch; s = Scratch(); print(s.path, flush=True); sys.stdin.read()"
 )
 
 

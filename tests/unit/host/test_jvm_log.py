@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from leadline.host import jvm, procfs, undo_running
+from leadline.host import java, procfs, undo_running
 from leadline.host.files import LocalFiles
+from leadline.host.java import AttachError, gc_log
 from leadline.host.journal import UndoJournal
-from leadline.host.jvm import AttachError, gc_log
 from leadline.host.undo import CannotUndo
 from leadline.model.errors import RestoreError, UsageError
 
@@ -39,7 +39,7 @@ def pid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> int:
 )
 def test_a_log_of_collections_is_found(line: str, file: str, pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
     other = " #9: file=/var/classes.log all=off,class*=info uptime filecount=5\n #8: file=/bare.log gc=info none\n"
-    monkeypatch.setattr(jvm, "jcmd", lambda *_: (0, f"{LIST}{other} {line}\n"))
+    monkeypatch.setattr(java, "jcmd", lambda *_: (0, f"{LIST}{other} {line}\n"))
     with gc_log(pid) as path:
         assert str(path) == file.replace("CWD", str(Path.cwd()))
 
@@ -52,7 +52,7 @@ def test_what_is_no_jvm_is_not_attached_to() -> None:
 
 
 def test_a_jvm_without_unified_logging_is_told(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jvm, "jcmd", lambda *_: (1, "IllegalArgumentException: Unknown diagnostic command"))
+    monkeypatch.setattr(java, "jcmd", lambda *_: (1, "IllegalArgumentException: Unknown diagnostic command"))
     with pytest.raises(AttachError, match="start it with a GC log and follow that file"), gc_log(pid):
         pass
 
@@ -71,7 +71,7 @@ def test_a_log_is_switched_on_and_put_back(pid: int, monkeypatch: pytest.MonkeyP
         asked.append(command)
         return 0, ""
 
-    monkeypatch.setattr(jvm, "jcmd", jcmd)
+    monkeypatch.setattr(java, "jcmd", jcmd)
     monkeypatch.setattr(undo_running, "jcmd_by_socket", by_socket)
     with gc_log(pid) as path:
         assert path.exists()

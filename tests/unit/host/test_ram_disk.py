@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from leadline.host import ramdisk, undo_ramdisk
+from leadline.host import ramdisk, undo
 from leadline.host.journal import UndoJournal
 from leadline.host.local import LocalHost
 from leadline.host.procfs import place_of
-from leadline.host.undo import CannotUndo, Entry
-from leadline.host.undo_ramdisk import CommandFailed
+from leadline.host.undo import CannotUndo, CommandFailed, Entry
 from leadline.model.errors import FailureClass, TrialFailure
 
 SIZE = 1 << 20
@@ -75,7 +74,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeMachine:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr("shutil.which", lambda name: f"/sbin/{name}")
     monkeypatch.setattr(ramdisk, "brd", lambda _: None)
-    monkeypatch.setattr(undo_ramdisk, "_PATIENCE", 0.2)
+    monkeypatch.setattr(undo, "_PATIENCE", 0.2)
     return FakeMachine(tmp_path / "root")
 
 
@@ -92,9 +91,9 @@ def test_a_loop_device_over_a_tmpfs_is_made_and_undone(machine: FakeMachine, tmp
     assert [argv[0] for argv in machine.argv] == ["mount", "losetup", "mkfs.ext4", "mount"]
     (entry,) = kept.open_entries()
     machine.busy = 1  # an ended process is let go of a moment late
-    assert undo_ramdisk.undo([entry], machine.root, machine.run) == f"RAM disk {base}: removed"
+    assert undo.undo_mounted([entry], machine.root, machine.run) == f"RAM disk {base}: removed"
     assert machine.clean(base)
-    assert undo_ramdisk.undo([entry], machine.root, machine.run) == f"RAM disk {base}: already removed"
+    assert undo.undo_mounted([entry], machine.root, machine.run) == f"RAM disk {base}: already removed"
 
 
 @pytest.mark.parametrize("step", ["losetup", "mkfs.ext4", "mount -t ext4"])
@@ -104,14 +103,14 @@ def test_whatever_was_reached_is_undone(machine: FakeMachine, tmp_path: Path, st
     with pytest.raises(CommandFailed):
         ramdisk.make(kept, base, SIZE, machine.run)
     machine.fails = ""
-    undo_ramdisk.undo(kept.open_entries(), machine.root, machine.run)
+    undo.undo_mounted(kept.open_entries(), machine.root, machine.run)
     assert machine.clean(base)
 
 
 @pytest.fixture
 def host(machine: FakeMachine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalHost:
     monkeypatch.setattr(ramdisk, "make", partial(ramdisk.make, run=machine.run))
-    monkeypatch.setattr(undo_ramdisk, "undo", partial(undo_ramdisk.undo, run=machine.run))
+    monkeypatch.setattr(undo, "undo_mounted", partial(undo.undo_mounted, run=machine.run))
     return LocalHost(state=tmp_path / "state", root=machine.root)
 
 
@@ -179,7 +178,7 @@ def test_the_kernels_own_device_is_preferred_and_left_blank(
     assert ramdisk.make(kept, base, SIZE, machine.run) == f"{device} (brd), ext4, 1 MiB"
     assert [argv[0] for argv in machine.argv] == ["mkfs.ext4", "mount"]
     device.write_bytes(b"a file system" + bytes(SIZE))
-    undo_ramdisk.undo(kept.open_entries(), machine.root, machine.run)
+    undo.undo_mounted(kept.open_entries(), machine.root, machine.run)
     assert machine.clean(base)
     assert not device.read_bytes().strip(b"\0")
 
@@ -215,15 +214,15 @@ def test_where_none_can_be_made_the_treatment_fails(
 
 def test_what_is_busy_or_not_leadlines_is_told(machine: FakeMachine, tmp_path: Path) -> None:
     with pytest.raises(CannotUndo, match="is not a RAM disk of leadline"):
-        undo_ramdisk.undo([Entry("a", "ramdisk", str(tmp_path / "mine"))], machine.root, machine.run)
+        undo.undo_mounted([Entry("a", "ramdisk", str(tmp_path / "mine"))], machine.root, machine.run)
     base, kept = tmp_path / "leadline-x", journal(machine)
     ramdisk.make(kept, base, SIZE, machine.run)
     machine.busy = 1000
     with pytest.raises(CannotUndo, match="target is busy"):
-        undo_ramdisk.undo(kept.open_entries(), machine.root, machine.run)
+        undo.undo_mounted(kept.open_entries(), machine.root, machine.run)
     machine.busy = 0
     (machine.root / "x").mkdir()
-    undo_ramdisk.undo(kept.open_entries(), machine.root, machine.run)
+    undo.undo_mounted(kept.open_entries(), machine.root, machine.run)
     assert machine.clean(base)
 
 
@@ -268,7 +267,7 @@ def test_a_file_system_of_its_own_is_made_and_undone(machine: FakeMachine, tmp_p
     assert machine.argv[-1] == ("mount", "-t", "ext4", "-o", "noatime", "/dev/loop0", str(base / "store"))
     assert (base / "memory/disk").stat().st_blocks * 512 >= SIZE
     (entry,) = kept.open_entries()
-    assert undo_ramdisk.undo([entry], machine.root, machine.run) == f"file system {base}: removed"
+    assert undo.undo_mounted([entry], machine.root, machine.run) == f"file system {base}: removed"
     assert machine.clean(base)
 
 
@@ -279,7 +278,7 @@ def test_whatever_of_a_file_system_was_reached_is_undone(machine: FakeMachine, t
     with pytest.raises(CommandFailed):
         ramdisk.make_image(kept, base, SIZE, "ext4", "", machine.run)
     machine.fails = ""
-    undo_ramdisk.undo(kept.open_entries(), machine.root, machine.run)
+    undo.undo_mounted(kept.open_entries(), machine.root, machine.run)
     assert machine.clean(base)
 
 
@@ -288,7 +287,7 @@ def test_a_reboot_leaves_the_file_of_a_file_system_which_is_undone(machine: Fake
     for name in ("store", "memory"):
         (base / name).mkdir(parents=True)
     (base / "memory/disk").write_bytes(bytes(SIZE))
-    entry = Entry("a", undo_ramdisk.IMAGE, str(base), boot="an earlier one")
+    entry = Entry("a", undo.IMAGE, str(base), boot="an earlier one")
     kept = journal(machine)
     kept.path.parent.mkdir(parents=True)
     kept.path.write_text(json.dumps(entry.__dict__) + "\n")
@@ -318,7 +317,7 @@ def test_an_overlay_is_made_over_a_copy_and_undone(machine: FakeMachine, tmp_pat
     assert machine.argv == [("mount", "-t", "overlay", "-o", options, "overlay", str(base / "store"))]
     assert (base / "memory/lower/kept").read_text() == "x"
     assert (base / "memory/upper").stat().st_mode & 0o777 == 0o750
-    assert undo_ramdisk.undo(kept.open_entries(), machine.root, machine.run) == f"overlay {base}: removed"
+    assert undo.undo_mounted(kept.open_entries(), machine.root, machine.run) == f"overlay {base}: removed"
     assert machine.clean(base)
     assert (tmp_path / "data/kept").read_text() == "x"
 

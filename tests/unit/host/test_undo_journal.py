@@ -1,4 +1,7 @@
-"""The undo journal, with a directory that stands for the host's /."""
+"""The undo journal, with a directory that stands for the host's /.
+
+Journals of single processes: what one that is gone has left is put back by `restore`, a running one's is not.
+"""
 
 import json
 import os
@@ -17,7 +20,7 @@ from leadline.host.journal import UndoJournal
 from leadline.host.local import LocalHost
 from leadline.host.privilege import own_mounts
 from leadline.host.undo import TREE_MARKER, CannotUndo, Entry
-from leadline.host.undo_running import SETTINGS, undo_settings
+from leadline.host.undo_running import LOGGING, SETTINGS, undo_settings
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure
 
 
@@ -481,3 +484,23 @@ def test_a_restart_that_fails_is_not_put_back(tmp_path: Path, restart: list[str]
     with pytest.raises(CannotUndo, match=told):
         undo_settings([entry(path, "old\n", restart)], Path("/"))
     assert path.read_text() == "old\n"
+
+
+def _left(state: Path, folder: Path, pid: int) -> Path:
+    log = folder / f"leadline-gc-{pid}.log"
+    log.write_text("")
+    journal = UndoJournal(state / "undo" / f"gc-log-{pid}.watched.jsonl")
+    journal.record(LOGGING, str(log), None, pid=pid, start=0, file=str(log))
+    return log
+
+
+def test_what_a_process_that_is_gone_left_is_put_back(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait(timeout=60)
+    gone, running = _left(state, tmp_path, ended.pid), _left(state, tmp_path, os.getpid())
+    lines = LocalHost(state=state).restore()
+    assert [str(gone) in line for line in lines] == [True]
+    assert not gone.exists()
+    assert running.exists()
+    assert LocalHost(state=state).restore() == []

@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from leadline.cli.main import app
 from leadline.load import result
-from leadline.load.cluster import command as cluster_command
 from leadline.load.cluster import hosts
+from leadline.load.cluster import run as cluster_command
 from leadline.load.result import read_summary
-from leadline.model.drivers import DriverHost
 from leadline.model.errors import UsageError
+from leadline.model.hosts import DriverHost
 
 HERE = DriverHost(name="here", via="local")
 # A tool that measures: it leaves what wrk's hook would.

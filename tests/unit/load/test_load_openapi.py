@@ -12,8 +12,7 @@ from recordings import read
 from test_load_convert import posted_openapi
 
 from leadline.load.convert.formats import of_file
-from leadline.load.convert.openapi import from_openapi
-from leadline.load.convert.pattern import matching
+from leadline.load.convert.openapi import from_openapi, matching
 from leadline.load.scenario import read_scenario
 from leadline.model.errors import UsageError
 from leadline.model.yamltext import LARGE, load_yaml

@@ -25,8 +25,7 @@ from leadline.cli.main import app
 from leadline.load.convert.har import from_har
 from leadline.load.convert.write import Draft
 from leadline.load.driver import find_binary
-from leadline.load.record import recorder
-from leadline.load.replay import replay
+from leadline.load.record import recorder, replay
 from leadline.model.errors import LeadlineError
 
 

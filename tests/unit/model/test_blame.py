@@ -6,8 +6,7 @@ import signal
 
 import pytest
 
-from leadline.model.blame import RULES, Event, Evidence, Memory, Part, blamed, failure_class, unanswered
-from leadline.model.errors import FailureClass
+from leadline.model.errors import RULES, Event, Evidence, FailureClass, Memory, Part, blamed, failure_class, unanswered
 
 CONFIGURATION, WORKLOAD, INFRASTRUCTURE = (
     FailureClass.CONFIGURATION,

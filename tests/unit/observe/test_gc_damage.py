@@ -12,11 +12,11 @@ from test_gc_older import BESIDE, CMS, G1, JDK8, OPENJ9, SCAVENGED
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
+from leadline.gcanalysis.summary import summary
 from leadline.model.errors import UsageError
 from leadline.observe.gc import tabulate
-from leadline.observe.gclog import parse, report, summary
-from leadline.observe.gclog.report import as_mapping
-from leadline.observe.gclog.text import render
+from leadline.observe.gclog.files import parse
+from leadline.observe.gclog.report import as_mapping, render, report
 
 UNIFIED = jvm("G1", 12)
 LOGS = [UNIFIED, *(text.splitlines(keepends=True) * 2 for text in (JDK8, G1, CMS, BESIDE, SCAVENGED, OPENJ9))]

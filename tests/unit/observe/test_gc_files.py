@@ -10,8 +10,10 @@ from typer.testing import CliRunner
 
 from leadline.cli.main import app
 from leadline.gcanalysis.events import GcLog
+from leadline.gcanalysis.summary import summary
 from leadline.model.errors import UsageError
-from leadline.observe.gclog import logs_of, parse, parse_files, parse_lines, report, summary
+from leadline.observe.gclog.files import logs_of, parse, parse_files, parse_lines
+from leadline.observe.gclog.report import report
 
 START = 1_767_000_000.0
 

@@ -17,7 +17,8 @@ import pytest
 from leadline.gcanalysis.events import GcLog
 from leadline.gcanalysis.summary import summary
 from leadline.model.errors import LeadlineError
-from leadline.observe.gclog import logs_of, parse, parse_files, reader
+from leadline.observe.gclog import files
+from leadline.observe.gclog.files import logs_of, parse, parse_files
 
 STAMP = "2026-11-29T02:44:46.473000000Z stdout"
 MESSAGES = [
@@ -136,7 +137,7 @@ def test_an_applications_words_of_pauses_are_no_damage(tmp_path: Path) -> None:
 
 def by_number(numbers: list[int], starts: bool = True) -> GcLog:
     """JVMs that write one line after the other in turn, each with its process number and a wall clock alone."""
-    from leadline.observe.gclog import parse_lines
+    from leadline.observe.gclog.files import parse_lines
 
     lines = []
     for n, message in enumerate(MESSAGES if starts else MESSAGES[1:]):
@@ -154,7 +155,7 @@ def test_jvms_are_told_apart_by_their_process_numbers() -> None:
 
 
 def test_a_number_of_threads_makes_no_further_jvm() -> None:
-    from leadline.observe.gclog import parse_lines
+    from leadline.observe.gclog.files import parse_lines
 
     lines = [f"[2026-11-29T02:44:{n:02d}.000+0000][{100 + n % 4}] {text}\n" for n, text in enumerate(MESSAGES)]
     log = parse_lines(lines)
@@ -163,7 +164,7 @@ def test_a_number_of_threads_makes_no_further_jvm() -> None:
 
 
 def test_a_fragment_of_zgc_is_none_of_shenandoah() -> None:
-    from leadline.observe.gclog import parse_lines
+    from leadline.observe.gclog.files import parse_lines
 
     lines = []
     for n in range(3, 9):
@@ -180,7 +181,7 @@ def test_a_fragment_of_zgc_is_none_of_shenandoah() -> None:
 
 def test_a_reader_that_is_not_built_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "gc.log").write_text(TEXT)
-    monkeypatch.setattr(reader, "_PLACES", (tmp_path,))
-    reader._library.cache_clear()
+    monkeypatch.setattr(files, "_PLACES", (tmp_path,))
+    files._library.cache_clear()
     with pytest.raises(LeadlineError, match=r"libleadline_gclog\.so.* is not built: `make install`"):
         parse(tmp_path / "gc.log")

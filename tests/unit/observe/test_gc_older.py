@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from leadline.gcanalysis.summary import summary
 from leadline.model.errors import UsageError
-from leadline.observe.gclog import parse, summary
+from leadline.observe.gclog.files import parse
 
 KIB = 1024
 JDK8 = """\

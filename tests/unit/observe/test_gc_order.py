@@ -9,7 +9,7 @@ import pytest
 
 from leadline.gcanalysis.events import GcLog
 from leadline.gcanalysis.summary import summary
-from leadline.observe.gclog import parse_lines
+from leadline.observe.gclog.files import parse_lines
 
 LINES = [
     f"[2031-03-04T05:{at // 60:02d}:{at % 60:02d}.000+0000][{100 + at}.000s][info][gc] GC({number}) "

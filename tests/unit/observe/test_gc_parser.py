@@ -6,10 +6,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from leadline.gcanalysis.events import GcLog, Heap
 from leadline.model.errors import UsageError
 from leadline.observe.base import ObserverContext
 from leadline.observe.gc import UNITS, GcObserver
-from leadline.observe.gclog import GcLog, Heap, parse, parse_lines
+from leadline.observe.gclog.files import parse, parse_lines
 
 MIB = 1 << 20
 

@@ -8,8 +8,9 @@ import pytest
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
+from leadline.gcanalysis.summary import summary
 from leadline.model.errors import UsageError
-from leadline.observe.gclog import parse, parse_lines, summary
+from leadline.observe.gclog.files import parse, parse_lines
 
 Z = "[0.1s][info][gc] Using The Z Garbage Collector\n"
 Z += "[1.0s][info][gc] GC(0) Garbage Collection (Warmup) 9M(9%)->3M(3%)\n"

@@ -10,7 +10,7 @@ from test_gc_files import jvm
 from test_gc_older import BESIDE, CMS, G1, JDK8, OPENJ9
 
 from leadline.gcanalysis.events import GcLog
-from leadline.observe.gclog import parse
+from leadline.observe.gclog.files import parse
 
 _SPEC = importlib.util.spec_from_file_location("wrappers", Path(__file__).parents[3] / "bench" / "gc" / "wrappers.py")
 assert _SPEC is not None

@@ -11,8 +11,8 @@ from leadline.host.files import LocalFiles
 from leadline.observe.base import FrameWriter, Observer, ObserverContext, ObserverSet, Sampler, read_frames
 from leadline.observe.counters import CounterObserver, database_observer
 from leadline.observe.host import HostObserver
-from leadline.observe.machine import MachineLines
 from leadline.observe.table import TallTable
+from leadline.observe.window import MachineLines
 
 
 class FakeDatabase:

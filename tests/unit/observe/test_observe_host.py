@@ -11,7 +11,7 @@ import pytest
 
 import leadline
 from leadline.host.files import LocalFiles
-from leadline.observe import procfs
+from leadline.observe import host
 from leadline.observe.base import COLUMNS, Frame, ObserverContext, read_frames
 from leadline.observe.host import UNITS, HostObserver, decode
 
@@ -179,10 +179,10 @@ def test_text_that_makes_no_sense_gives_nothing(text: str) -> None:
 
 def test_process_stat_with_a_name_of_parentheses_and_blanks() -> None:
     line = "7 (a) b) (c) S 1 7 7 0 -1 4194560 11 2 3 4 50 60 70 80 20 0 9 0 12345 1000 42 18446744073709551615\n"
-    parsed = procfs.process_stat(line)
-    assert parsed == procfs.ProcessStat(1, 11, 3, 50, 60, 70, 80, 9, 12345, 42, "a) b) (c")
-    assert procfs.process_stat(line[:40]) is None
-    assert procfs.process_stat("") is None
+    parsed = host.process_stat(line)
+    assert parsed == host.ProcessStat(1, 11, 3, 50, 60, 70, 80, 9, 12345, 42, "a) b) (c")
+    assert host.process_stat(line[:40]) is None
+    assert host.process_stat("") is None
 
 
 def test_this_host_is_recorded_and_collected_again_from_the_raw_file(tmp_path: Path) -> None:
@@ -200,9 +200,7 @@ def test_this_host_is_recorded_and_collected_again_from_the_raw_file(tmp_path: P
     table = pl.read_parquet(path)
     assert tuple(table.columns) == COLUMNS
     assert table.schema == pl.Schema({"time_ns": pl.Int64, "metric": pl.Utf8, "subject": pl.Utf8, "value": pl.Float64})
-    totals = table.filter(
-        (pl.col("subject") == "host") & pl.col("metric").is_in([f"cpu.{k}" for k in procfs.CPU_FIELDS])
-    )
+    totals = table.filter((pl.col("subject") == "host") & pl.col("metric").is_in([f"cpu.{k}" for k in host.CPU_FIELDS]))
     for total in totals.group_by("time_ns").agg(pl.col("value").sum())["value"]:
         assert total == pytest.approx(1.0)
     assert table["value"].is_finite().all()

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from leadline.host.base import Host
-from leadline.host.jvm import AttachError
+from leadline.host.java import AttachError
 from leadline.host.local import LocalHost
 from leadline.observe import pools
 from leadline.observe.base import COLUMNS, ObserverContext

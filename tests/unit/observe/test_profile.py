@@ -9,8 +9,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from leadline.host.java import find_java
-from leadline.host.jvm import java_environment
+from leadline.host.java import find_java, java_environment
 from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError
 from leadline.observe.base import ObserverContext

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
-from leadline.host.java import find_java, java_homes
-from leadline.host.jvm import java_environment
+from leadline.host.java import find_java, java_environment, java_homes
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.observe.stacks import Kind, stacks_of
 

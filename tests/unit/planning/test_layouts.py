@@ -18,10 +18,9 @@ from leadline.model.plan import Factor, Plan
 from leadline.model.result import Interval
 from leadline.model.workload import Workload
 from leadline.places.testbed import LocalTestbed
-from leadline.planning.components import Component, cv_of, variance_of
 from leadline.planning.forecast import JOB, Setup, forecast
 from leadline.planning.layouts import Compared, Question, compared, components_of
-from leadline.planning.noise import Noise, assumed
+from leadline.planning.noise import Component, Noise, assumed, cv_of, variance_of
 from leadline.planning.wording import layout_lines
 
 RESTART = Factor("server.pool", (10, 2), 10, apply_cost=ApplyCost.RESTART)

@@ -11,7 +11,7 @@ from leadline.cli.commands import results
 from leadline.cli.main import app
 from leadline.model.errors import UsageError
 from leadline.report.charts.latency import Load, heat_map
-from leadline.report.histograms import Histogram
+from leadline.report.latency import Histogram
 from leadline.report.load_page import build_load
 
 _TIMES = {"mean": 5.0, "p50": 4.0, "p90": 8.0, "p95": 9.0, "p99": 12.0, "p999": 20.0, "max": 25.0}

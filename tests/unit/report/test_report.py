@@ -17,12 +17,11 @@ from leadline.model.plan import Role
 from leadline.model.record import AuditRecord, Reading, StudyRecord
 from leadline.model.result import Effect, Interval, StudyAnalysis, Verdict
 from leadline.report import files as trial_files
-from leadline.report import health, view, words
 from leadline.report import page as page_module
+from leadline.report import summary, view, words
 from leadline.report.charts import effects as effects_chart
 from leadline.report.charts.theme import DataSets, figure
-from leadline.report.layers import pool_sentence
-from leadline.report.observed import pools
+from leadline.report.observed import pool_sentence, pools
 from leadline.report.page import build
 
 
@@ -270,10 +269,10 @@ def test_broken_files_cost_their_panels_only(study: tuple[StudyRecord, StudyAnal
 def test_health_says_what_is_wrong(study: tuple[StudyRecord, StudyAnalysis]) -> None:
     record, analysis = study
     files = [trial_files.read(trial) for trial in record.trials]
-    items = {item.title: item for item in health.health(record, analysis, files)}
+    items = {item.title: item for item in summary.health(record, analysis, files)}
     assert items["Answer"].value == "28 of 30 trials measured"
-    assert items["Answer"].state == health.WARN
-    assert items["Audits"].state == items["Driver"].state == items["Host"].state == health.GOOD
+    assert items["Answer"].state == summary.WARN
+    assert items["Audits"].state == items["Driver"].state == items["Host"].state == summary.GOOD
     bad = replace(
         record.trials[0],
         audits=(AuditRecord("ledger", False, "off by 3"),),
@@ -283,26 +282,26 @@ def test_health_says_what_is_wrong(study: tuple[StudyRecord, StudyAnalysis]) -> 
         files[0],
         summary={"driver": {"limit": True, "cpu_share": 0.99}, "dropped": 7, "littles_law": {"relative_error": -0.3}},
     )
-    worse = {i.title: i for i in health.health(replace(record, trials=(bad,)), analysis, [limited])}
-    assert worse["Audits"].state == worse["Driver"].state == worse["Host"].state == health.BAD
-    assert worse["Little's law"].state == health.WARN
+    worse = {i.title: i for i in summary.health(replace(record, trials=(bad,)), analysis, [limited])}
+    assert worse["Audits"].state == worse["Driver"].state == worse["Host"].state == summary.BAD
+    assert worse["Little's law"].state == summary.WARN
     assert worse["Host"].detail == "vm.x"
     assert "ledger in trial" in worse["Audits"].detail
     guests = record.study.model_copy(update={"stack": record.study.stack.model_copy(update={"host": "virtual-time"})})
-    shared = {i.title: i for i in health.health(replace(record, study=guests), analysis, [limited])}
-    assert shared["Driver"].state == health.GOOD  # late for the server's sake, on the guest's one CPU
+    shared = {i.title: i for i in summary.health(replace(record, study=guests), analysis, [limited])}
+    assert shared["Driver"].state == summary.GOOD  # late for the server's sake, on the guest's one CPU
     assert shared["Other programs"].value == "cannot disturb virtual time"
     note = {"sentence": "from the send", "missing": "no times of failures"}
     other = replace(files[0], summary={"driver": {"limit": False, "cpu_share": 0.5}, "generator": note})
-    detail = {i.title: i for i in health.health(record, analysis, [other, other])}["Driver"].detail
+    detail = {i.title: i for i in summary.health(record, analysis, [other, other])}["Driver"].detail
     assert detail == "busiest: 50.0 % of its CPU; from the send; 2 trials: no times of failures"
 
 
 @pytest.mark.parametrize(
     ("readings", "state", "value", "detail"),
     [
-        ([], health.GOOD, "nothing was changed", ""),
-        ([("mount /m/store", "undone", "gone", "gone")], health.GOOD, "put back", "1 mount gone"),
+        ([], summary.GOOD, "nothing was changed", ""),
+        ([("mount /m/store", "undone", "gone", "gone")], summary.GOOD, "put back", "1 mount gone"),
         (
             [
                 ("vm.x", "undone", "1", "1"),
@@ -312,14 +311,14 @@ def test_health_says_what_is_wrong(study: tuple[StudyRecord, StudyAnalysis]) -> 
                 ("directory /n", "undone", "gone", "gone"),
                 ("server.messaging.store_place", "before", "tmpfs", "tmpfs"),
             ],
-            health.GOOD,
+            summary.GOOD,
             "put back",
             "1 setting read again, 2 private folders gone, 2 swap areas on again",
         ),
-        ([("mount /m/store", "undone", "gone", "there")], health.BAD, "not put back", "mount /m/store"),
+        ([("mount /m/store", "undone", "gone", "there")], summary.BAD, "not put back", "mount /m/store"),
         (
             [("vm.x", "original", None, "1"), ("server.messaging.store_place", "before", "ramdisk", "ramdisk")],
-            health.UNKNOWN,
+            summary.UNKNOWN,
             "not read again",
             "1 setting changed, 1 store placed in memory",
         ),
@@ -335,7 +334,7 @@ def test_the_host_tile_says_what_was_changed_and_put_back(
     record, analysis = study
     made = tuple(Reading(knob, phase, was, now, was in (None, now)) for knob, phase, was, now in readings)
     trials = (replace(record.trials[0], readings=made),)
-    items = {item.title: item for item in health.health(replace(record, trials=trials), analysis, [])}
+    items = {item.title: item for item in summary.health(replace(record, trials=trials), analysis, [])}
     assert (items["Host"].state, items["Host"].value, items["Host"].detail) == (state, value, detail)
 
 
@@ -348,7 +347,7 @@ def test_a_drift_that_would_be_hidden_is_not_called_none(study: tuple[StudyRecor
         first = analysis.responses[0]
         drift = replace(first.drift, percent=0.5, interval=interval, detected=False)
         seen = replace(analysis, responses=(replace(first, drift=drift),))
-        items = {item.title: item for item in health.health(record, seen, [])}
+        items = {item.title: item for item in summary.health(record, seen, [])}
         assert items["Drift"].value == value
 
 

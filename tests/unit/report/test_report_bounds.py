@@ -21,9 +21,10 @@ from leadline.model.record import StudyRecord
 from leadline.model.result import AtLeast, StudyAnalysis
 from leadline.model.soak import SoakTimes
 from leadline.model.units import format_number
-from leadline.report import document, glance, page
+from leadline.report import document, page
 from leadline.report.ci import text as ci_text
 from leadline.report.export import export
+from leadline.report.glance import axis
 from leadline.report.summary import summary
 from leadline.report.text import table
 from leadline.report.words import number, signed
@@ -54,7 +55,7 @@ def test_terminal_page_and_glance(study: tuple[StudyRecord, StudyAnalysis], tmp_
     (p99,) = (one for one in study[1].responses if one.response == "p99")
     assert isinstance(p99.baseline_mean, AtLeast)
     assert p99.baseline_interval is None
-    assert glance.axis(study[0], p99).baseline.startswith(">= 10,0")
+    assert axis(study[0], p99).baseline.startswith(">= 10,0")
     html = page.build(*study, tmp_path / "page.html").read_text()
     assert "&gt;= 10,0" in html
     assert "lower bounds" in html

@@ -12,7 +12,7 @@ from report_fixture import MIX, POOL, T0, fake_study
 
 from leadline.model.record import Phases, StudyRecord, TrialRecord
 from leadline.model.result import Interval, StudyAnalysis
-from leadline.report import files, histograms, latency, layers, observed, series, words
+from leadline.report import files, latency, observed, series, words
 from leadline.report.charts import effects
 
 
@@ -42,7 +42,7 @@ def test_histograms_agree_with_the_values_recorded(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     values = (rng.lognormal(15, 1.2, 4000)).astype(int)
     write_log(tmp_path / "r.hlog", [(0.0, "a", values[:2500].tolist()), (1.0, "a", values[2500:].tolist())], T0)
-    found = histograms.read(tmp_path / "r.hlog")["a"]
+    found = latency.read(tmp_path / "r.hlog")["a"]
     assert found.total == 4000
     for q in (0.0, 0.5, 0.9, 0.99, 0.999, 1.0):
         exact = np.sort(values)[max(0, int(np.ceil(q * 4000)) - 1)] / 1e6
@@ -52,7 +52,7 @@ def test_histograms_agree_with_the_values_recorded(tmp_path: Path) -> None:
 def test_only_the_intervals_of_the_steady_state_count(tmp_path: Path) -> None:
     lines = [(float(second), "a", [1_000_000 * (second + 1)]) for second in range(10)]
     write_log(tmp_path / "r.hlog", lines, T0)
-    found = histograms.read(tmp_path / "r.hlog", T0 + 3, T0 + 7)["a"]
+    found = latency.read(tmp_path / "r.hlog", T0 + 3, T0 + 7)["a"]
     assert found.total == 4
     assert found.values[0] == pytest.approx(4, rel=2e-3)
     assert found.values[-1] == pytest.approx(7, rel=2e-3)
@@ -61,12 +61,12 @@ def test_only_the_intervals_of_the_steady_state_count(tmp_path: Path) -> None:
 def test_merging_counts_and_never_averages(tmp_path: Path) -> None:
     write_log(tmp_path / "a.hlog", [(0.0, "x", [1_000_000] * 99)], T0)
     write_log(tmp_path / "b.hlog", [(0.0, "x", [1_000_000_000])], T0)
-    parts = [histograms.read(tmp_path / name)["x"] for name in ("a.hlog", "b.hlog")]
-    whole = histograms.merge(parts)
+    parts = [latency.read(tmp_path / name)["x"] for name in ("a.hlog", "b.hlog")]
+    whole = latency.merge(parts)
     assert whole.total == 100
     assert whole.quantile(0.99) == pytest.approx(1, rel=2e-3)  # an average of the two 99th percentiles says 500
     assert whole.quantile(1.0) == pytest.approx(1000, rel=2e-3)
-    assert histograms.merge([]).quantile(0.5) is None
+    assert latency.merge([]).quantile(0.5) is None
 
 
 def test_latency_rows_carry_the_range_of_the_trials(study: tuple[StudyRecord, StudyAnalysis]) -> None:
@@ -165,7 +165,7 @@ def test_a_pool_without_a_maximum_is_in_use_plus_free(tmp_path: Path) -> None:
     assert use.limit == 5
     assert use.full_share == 0
     assert not use.starved
-    assert "waiting callers were not recorded" in layers.pool_sentence(use)
+    assert "waiting callers were not recorded" in observed.pool_sentence(use)
 
 
 def recorded(observer: str, rates: dict[str, float], where: Path) -> files.TrialFiles:
@@ -183,7 +183,7 @@ def test_the_database_has_a_panel_whichever_it_is(commits: str, reads: str, tmp_
     tracks = series.compact(found)["panels"]["database"]["tracks"]
     assert [[line["s"] for line in lines] for lines in tracks] == [["commits"], ["read into its cache"], [], []]
     assert set(tracks[0][0]["v"]) == {400}
-    said = layers.sentences(found)["database"]
+    said = observed.sentences(found)["database"]
     assert said == "Steady state: 400 commits a second, 12 blocks a second read into its cache."
 
 
@@ -196,7 +196,7 @@ def test_time_of_processes_of_low_priority_is_not_lost(tmp_path: Path) -> None:
         "cpu.steal": 0.0,
         "cpu.idle": 0.05,
     }
-    said = layers.sentences(recorded("host", shares, tmp_path))["cpu"]
+    said = observed.sentences(recorded("host", shares, tmp_path))["cpu"]
     assert said == "Steady state: user 20 %, nice 45 %, system 30 %, iowait 0 %, idle 5 %."
 
 
@@ -206,18 +206,18 @@ def test_services_of_a_stack_file_have_columns_and_lines_of_their_own(tmp_path: 
     frame = pl.DataFrame(rows, schema=["time_ns", "metric", "subject", "value"], orient="row")
     phases = Phases(T0 - 1, T0 - 1, T0 + 5, T0 + 5)
     own = files.TrialFiles(_bare(tmp_path), series={"processes": frame}, phases=phases)
-    columns = layers.columns([own])
-    texts = {name: cell.text for (name, _), cell in zip(columns, layers.cells([own], columns), strict=True)}
+    columns = observed.columns([own])
+    texts = {name: cell.text for (name, _), cell in zip(columns, observed.cells([own], columns), strict=True)}
     assert list(texts)[:4] == ["server CPU", "database CPU", "broker CPU", "driver CPU"]
     assert [texts[f"{role} CPU"] for role in ("server", "broker", "driver")] == ["0.50", "0.25", "0.40"]
-    assert "broker 0.25" in layers.sentences(own)["processes"]
+    assert "broker 0.25" in observed.sentences(own)["processes"]
     (lines,) = series.compact(own)["panels"]["processes"]["tracks"]
     assert [line["s"] for line in lines] == ["server", "broker", "driver"]
 
 
 def test_a_driver_that_is_not_sampled_counts_its_own_cpu(tmp_path: Path) -> None:
     own = files.TrialFiles(_bare(tmp_path), summary={"driver": {"cpu_share": 0.05}})
-    assert [cell.text for cell in layers.cells([own])[:3]] == ["not recorded", "not recorded", "0.05"]
+    assert [cell.text for cell in observed.cells([own])[:3]] == ["not recorded", "not recorded", "0.05"]
 
 
 def test_a_wide_band_does_not_flatten_the_trials() -> None:
@@ -229,10 +229,10 @@ def test_a_wide_band_does_not_flatten_the_trials() -> None:
 
 
 def test_nothing_recorded_is_said_in_every_cell(tmp_path: Path) -> None:
-    cells = layers.cells([files.TrialFiles(_bare(tmp_path))])
-    assert len(cells) == len(layers.COLUMNS)
+    cells = observed.cells([files.TrialFiles(_bare(tmp_path))])
+    assert len(cells) == len(observed.COLUMNS)
     assert {cell.text for cell in cells} == {"not recorded"}
-    assert layers.sentences(files.TrialFiles(_bare(tmp_path))) == {}
+    assert observed.sentences(files.TrialFiles(_bare(tmp_path))) == {}
 
 
 def test_latencies_that_hang_on_unanswered_transactions_are_bounds(

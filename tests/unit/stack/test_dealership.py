@@ -10,7 +10,7 @@ from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.study import StackChoice
 from leadline.stack.applications import dealership
 from leadline.stack.applications.dealership import Dealership
-from leadline.stack.deployment import Feature
+from leadline.stack.base import Feature
 from leadline.stack.registry import modes, stack_catalogue
 from leadline.stack.servers.glassfish import GlassFish
 from leadline.stack.servers.liberty import Liberty

@@ -17,8 +17,7 @@ from leadline.host.files import LocalFiles
 from leadline.host.local import LocalHost
 from leadline.host.process import LocalProcess
 from leadline.host.signals import OomKill, parse
-from leadline.model.blame import Event, Memory, Part, failure_class
-from leadline.model.errors import FailureClass
+from leadline.model.errors import Event, FailureClass, Memory, Part, failure_class
 from leadline.stack import started
 
 FILES = LocalFiles()

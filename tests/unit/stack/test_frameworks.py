@@ -15,7 +15,7 @@ from leadline.model.study import StackChoice
 from leadline.places.running import choice_of
 from leadline.stack import registry
 from leadline.stack.base import ServiceContext
-from leadline.stack.jdbc import DRIVERS
+from leadline.stack.provision import DRIVERS
 from leadline.stack.servers.framework import Framework, SpringBoot
 
 ROOT = Path(__file__).parents[3]

@@ -11,8 +11,7 @@ from leadline.host.local import LocalHost
 from leadline.model.errors import UsageError
 from leadline.model.knob import ApplyCost
 from leadline.places.running import choice_of
-from leadline.stack.base import ServiceContext
-from leadline.stack.deployment import DataSource, Deployment
+from leadline.stack.base import DataSource, Deployment, ServiceContext
 from leadline.stack.own import quarkus, spring
 from leadline.stack.registry import not_a_knob, server_of, stack_catalogue
 

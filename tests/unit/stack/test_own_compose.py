@@ -14,8 +14,7 @@ from leadline.host.base import Process
 from leadline.host.local import LocalHost
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.places.running import choice_of
-from leadline.stack.base import ServiceContext
-from leadline.stack.deployment import DataSource, Deployment
+from leadline.stack.base import DataSource, Deployment, ServiceContext
 from leadline.stack.own.compose import ComposeServer
 from leadline.stack.registry import server_of, stack_catalogue
 

@@ -16,8 +16,7 @@ from toy_application import APPLICATION, toy
 from leadline.checks.files.study import parse_study
 from leadline.checks.plan import plan_study
 from leadline.checks.subject import study_catalogue
-from leadline.host.java import java_home
-from leadline.host.jvm import find_java_home
+from leadline.host.java import find_java_home, java_home
 from leadline.host.local import LocalHost
 from leadline.model.errors import TrialFailure, UsageError
 from leadline.places.running import choice_of

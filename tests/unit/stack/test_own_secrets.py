@@ -13,11 +13,11 @@ import pytest
 
 from leadline.checks.files.stack import read_stack
 from leadline.checks.files.study import find_study
-from leadline.host import private
+from leadline.host import textfile
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.ownstack import filled
 from leadline.places.simulated import SimulatedTestbed
-from leadline.places.simulated.truth import Truth
+from leadline.places.simulated.model import Truth
 from leadline.places.testbed import RunOptions
 from leadline.stack.own.words import Words
 from leadline.store.lab import Store
@@ -37,7 +37,7 @@ environment:
 
 @pytest.fixture(autouse=True)
 def _nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(private, "_known", set())
+    monkeypatch.setattr(textfile, "_known", set())
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_what_is_stored_refers_to_what_is_started(stack: Path) -> None:
         "API_TOKEN": TOKEN,
         "KEY_FILE": "the-key-itself",
     }
-    assert private.redacted(f"{PASSWORD} {TOKEN} the-key-itself jdbc:any").split() == [
+    assert textfile.redacted(f"{PASSWORD} {TOKEN} the-key-itself jdbc:any").split() == [
         *("*" * len(word) for word in (PASSWORD, TOKEN, "the-key-itself")),
         "jdbc:any",
     ]
@@ -67,12 +67,12 @@ def test_what_is_stored_refers_to_what_is_started(stack: Path) -> None:
 
 @pytest.mark.parametrize("secret", ['quote"and\\back', "ü-with-umlaut", "a&b<c", "white space/and=more"])
 def test_a_secret_is_hidden_in_json_addresses_and_markup(tmp_path: Path, secret: str) -> None:
-    private.hide(secret)
+    textfile.hide(secret)
     forms = [secret, json.dumps(secret), json.dumps(secret, ensure_ascii=False), quote(secret, safe=""), escape(secret)]
     for form in forms:
-        assert set(private.redacted(form).strip('"')) == {"*"}
+        assert set(textfile.redacted(form).strip('"')) == {"*"}
         (tmp_path / "log").write_text(f"before {form} after")
-        private.redact_file(tmp_path / "log")
+        textfile.redact_file(tmp_path / "log")
         assert set((tmp_path / "log").read_text().removeprefix("before ").removesuffix(" after").strip('"')) == {"*"}
 
 

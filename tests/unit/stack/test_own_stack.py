@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 from toy_application import toy
 from toy_archives import POOL, spring_boot_jar
 
-from leadline.catalogue.text import range_of
+from leadline.catalogue import range_of
 from leadline.checks.files.stack import read_stack
 from leadline.checks.files.study import parse_study, parse_tuning
 from leadline.checks.machine import apart

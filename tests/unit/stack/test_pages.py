@@ -12,15 +12,15 @@ from leadline.checks.files.study import builtin_studies, parse_study
 from leadline.checks.plan import cost, plan_study
 from leadline.checks.subject import study_catalogue
 from leadline.checks.web import web_servers
-from leadline.host.backlog import backlog
+from leadline.host.facts import backlog
 from leadline.host.local import LocalHost
 from leadline.load.scenario import find_scenario, parameters, preset_variables, read_scenario
 from leadline.model.errors import UsageError
 from leadline.model.shapes import PRESETS
 from leadline.model.study import StackChoice
-from leadline.stack.deployment import DataSource, Deployment
-from leadline.stack.pages import site
-from leadline.stack.pages.server import SiteServer, java_server
+from leadline.stack import pages
+from leadline.stack.base import DataSource, Deployment
+from leadline.stack.pages import SiteServer, java_server
 from leadline.stack.web.common import FrontContext
 from leadline.stack.web.httpd import Httpd, _processes
 from leadline.stack.web.nginx import Nginx
@@ -54,41 +54,41 @@ def planned(
 
 
 def test_sizes_are_those_of_surge() -> None:
-    found = site.sizes(files=40_000, seed=7)
-    body = sorted(size for size in found if size < site.TAIL_FROM)
-    tail = [size for size in found if size >= site.TAIL_FROM]
-    assert len(tail) / len(found) == pytest.approx(site.TAIL_SHARE, rel=0.1)
+    found = pages.sizes(files=40_000, seed=7)
+    body = sorted(size for size in found if size < pages.TAIL_FROM)
+    tail = [size for size in found if size >= pages.TAIL_FROM]
+    assert len(tail) / len(found) == pytest.approx(pages.TAIL_SHARE, rel=0.1)
     # a lognormal distribution cut where the tail begins: its median is the quantile of half of what is left
-    normal = statistics.NormalDist(site.BODY_MU, site.BODY_SIGMA)
-    left = normal.cdf(math.log(site.TAIL_FROM))
+    normal = statistics.NormalDist(pages.BODY_MU, pages.BODY_SIGMA)
+    left = normal.cdf(math.log(pages.TAIL_FROM))
     assert statistics.median(body) == pytest.approx(math.exp(normal.inv_cdf(left / 2)), rel=0.03)
     # Hill's estimator of a Pareto tail's exponent, with what the cut at LARGEST hides left as censored
-    events = sum(size < site.LARGEST for size in tail)
-    alpha = events / sum(math.log(size / site.TAIL_FROM) for size in tail)
-    assert alpha == pytest.approx(site.TAIL_ALPHA, rel=0.08)
-    assert max(found) == site.LARGEST
-    assert min(found) >= site.SMALLEST
+    events = sum(size < pages.LARGEST for size in tail)
+    alpha = events / sum(math.log(size / pages.TAIL_FROM) for size in tail)
+    assert alpha == pytest.approx(pages.TAIL_ALPHA, rel=0.08)
+    assert max(found) == pages.LARGEST
+    assert min(found) >= pages.SMALLEST
 
 
 def test_the_site_is_the_same_for_a_seed_and_another_for_another() -> None:
-    assert site.sizes() == site.sizes(seed=site.SEED)
-    assert site.sizes() != site.sizes(seed=site.SEED + 1)
-    found = site.contents()
-    assert found == site.contents()
-    assert [len(found[site.file_name(number)]) for number in range(1, site.FILES + 1)] == site.sizes()
-    assert len({bytes(content[:21]) for name, content in found.items() if name.startswith("files/")}) == site.FILES
-    for number, files in enumerate(site.embedded(), 1):
+    assert pages.sizes() == pages.sizes(seed=pages.SEED)
+    assert pages.sizes() != pages.sizes(seed=pages.SEED + 1)
+    found = pages.contents()
+    assert found == pages.contents()
+    assert [len(found[pages.file_name(number)]) for number in range(1, pages.FILES + 1)] == pages.sizes()
+    assert len({bytes(content[:21]) for name, content in found.items() if name.startswith("files/")}) == pages.FILES
+    for number, files in enumerate(pages.embedded(), 1):
         page = found[f"pages/{number:06}.html"].decode()
         assert page.count("<img ") == len(files) >= 1
-        assert all(f'src="/{site.file_name(each)}"' in page for each in files)
+        assert all(f'src="/{pages.file_name(each)}"' in page for each in files)
 
 
 def test_the_document_tells_the_sizes_of_the_site() -> None:
-    sizes = site.sizes()
+    sizes = pages.sizes()
     weights = [1 / rank for rank in range(1, len(sizes) + 1)]
     mean = sum(size * weight for size, weight in zip(sizes, weights, strict=True)) / sum(weights)
     text = " ".join(PAGE.read_text(encoding="utf-8").split())
-    assert f"{site.FILES} files of {sum(sizes) / 1e6:.0f} MB together" in text
+    assert f"{pages.FILES} files of {sum(sizes) / 1e6:.0f} MB together" in text
     median = statistics.median(sizes)
     assert (
         f"The median of the files is {median / 1e3:.0f} kB, the mean of a request for a file {mean / 1e3:.0f} kB"
@@ -97,8 +97,8 @@ def test_the_document_tells_the_sizes_of_the_site() -> None:
 
 
 def test_scenarios_ask_for_the_whole_site() -> None:
-    assert parameters(find_scenario("pages"))["files"] == str(site.FILES)
-    assert parameters(find_scenario("pages-embedded"))["pages"] == str(site.PAGES)
+    assert parameters(find_scenario("pages"))["files"] == str(pages.FILES)
+    assert parameters(find_scenario("pages-embedded"))["pages"] == str(pages.PAGES)
     for name, feed in (("pages", "file"), ("pages-embedded", "page")):
         assert float(read_scenario(find_scenario(name))["feeds"][feed]["exponent"]) == 1
 
@@ -116,13 +116,13 @@ def test_the_shapes_of_study_cs_tools_fit_the_scenarios(name: str) -> None:
 
 def test_the_archive_holds_the_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path))
-    made, wanted = site.made_site(), site.contents()
+    made, wanted = pages.made_site(), pages.contents()
     with zipfile.ZipFile(made.archive) as archive:
         assert set(archive.namelist()) == {"WEB-INF/web.xml", *wanted}
-        assert archive.read(site.TRIVIAL) == wanted[site.TRIVIAL]
+        assert archive.read(pages.TRIVIAL) == wanted[pages.TRIVIAL]
     assert {str(path.relative_to(made.root)) for path in made.root.rglob("*") if path.is_file()} == set(wanted)
     changed = made.archive.stat().st_mtime_ns
-    assert site.made_site() == made
+    assert pages.made_site() == made
     assert made.archive.stat().st_mtime_ns == changed, "it is made once"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.stack import snapshots
+from leadline.stack import databases
 
 
 def tree(root: Path, content: bytes) -> Path:
@@ -37,23 +37,23 @@ def fail_after_a_file(source: Path, target: Path) -> None:
 def test_what_is_put_back_is_exact(tmp_path: Path) -> None:
     data = tree(tmp_path / "data", bytes(range(256)) * 5000)
     before = listing(data)
-    snapshots.save(data, tmp_path / "cache" / "one")
+    databases.save(data, tmp_path / "cache" / "one")
     (data / "base" / "1" / "1259").write_bytes(b"changed")
     (data / "new").write_text("not in the snapshot")
     (data / "zero").unlink()
-    snapshots.put_back(tmp_path / "cache" / "one", data)
+    databases.put_back(tmp_path / "cache" / "one", data)
     assert listing(data) == before
-    assert not snapshots.interrupted(data)
+    assert not databases.interrupted(data)
 
 
 def test_a_snapshot_that_fails_leaves_the_older_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = tree(tmp_path / "data", b"first")
     kept = tmp_path / "cache" / "one"
-    snapshots.save(data, kept)
+    databases.save(data, kept)
     before = listing(kept)
-    monkeypatch.setattr(snapshots, "_copy_tree", fail_after_a_file)
+    monkeypatch.setattr(databases, "_copy_tree", fail_after_a_file)
     with pytest.raises(TrialFailure, match="disk is full") as caught:
-        snapshots.save(data, kept)
+        databases.save(data, kept)
     assert caught.value.failure_class is FailureClass.INFRASTRUCTURE
     assert listing(kept) == before
     assert [path.name for path in kept.parent.iterdir()] == ["one"]
@@ -61,9 +61,9 @@ def test_a_snapshot_that_fails_leaves_the_older_one(tmp_path: Path, monkeypatch:
 
 def test_a_snapshot_can_be_replaced(tmp_path: Path) -> None:
     kept = tmp_path / "cache" / "one"
-    snapshots.save(tree(tmp_path / "a", b"first"), kept)
+    databases.save(tree(tmp_path / "a", b"first"), kept)
     second = tree(tmp_path / "b", b"second")
-    snapshots.save(second, kept)
+    databases.save(second, kept)
     assert listing(kept) == listing(second)
 
 
@@ -72,12 +72,12 @@ def test_an_interrupted_restore_is_known_until_it_is_done_again(
 ) -> None:
     data = tree(tmp_path / "data", b"first")
     kept = tmp_path / "cache" / "one"
-    snapshots.save(data, kept)
+    databases.save(data, kept)
     with monkeypatch.context() as patch:
-        patch.setattr(snapshots, "_copy_tree", fail_after_a_file)
+        patch.setattr(databases, "_copy_tree", fail_after_a_file)
         with pytest.raises(TrialFailure):
-            snapshots.put_back(kept, data)
-    assert snapshots.interrupted(data)
-    snapshots.put_back(kept, data)
-    assert not snapshots.interrupted(data)
+            databases.put_back(kept, data)
+    assert databases.interrupted(data)
+    databases.put_back(kept, data)
+    assert not databases.interrupted(data)
     assert listing(data) == listing(kept)

@@ -13,14 +13,14 @@ from leadline.host.base import ProcessSpec
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import Level
-from leadline.stack import private, snapshots, started
+from leadline.stack import databases, private, started
 from leadline.stack.base import ServiceContext
+from leadline.stack.databases import plain
 from leadline.stack.mariadb import MariaDb, script
 from leadline.stack.postgres import Postgres
 from leadline.stack.private import PrivateDatabase
 from leadline.stack.provision import mariadb_artefact
 from leadline.stack.started import QueryError
-from leadline.stack.statistics import plain
 
 BOTH = pytest.mark.parametrize("kind", [Postgres, MariaDb])
 # What each writes where it fails.
@@ -351,7 +351,7 @@ def test_half_restored_data_are_refused(
     database = made(kind, tmp_path)
     database.snapshot("fresh")
     with monkeypatch.context() as patch:
-        patch.setattr(snapshots, "_copy_tree", killed)
+        patch.setattr(databases, "_copy_tree", killed)
         with pytest.raises(KeyboardInterrupt):
             database.restore("fresh")
     with pytest.raises(TrialFailure, match="was interrupted: restore it again"):

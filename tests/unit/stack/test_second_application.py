@@ -10,8 +10,7 @@ from test_server_glassfish_configuration import DOMAIN
 
 from leadline.host.local import LocalHost
 from leadline.stack import places, registry
-from leadline.stack.base import ServiceContext
-from leadline.stack.deployment import (
+from leadline.stack.base import (
     ConnectionFactory,
     DataSource,
     Deployment,
@@ -19,6 +18,7 @@ from leadline.stack.deployment import (
     Queue,
     Ready,
     Receiver,
+    ServiceContext,
     Topic,
 )
 from leadline.stack.probe import Client, ready

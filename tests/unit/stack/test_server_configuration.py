@@ -21,7 +21,7 @@ from leadline.model.study import Placement
 from leadline.stack import registry
 from leadline.stack.base import ServiceContext
 from leadline.stack.own.wars.tomcat import OwnTomcat
-from leadline.stack.servers import agent, common, files, jvm
+from leadline.stack.servers import common, files, jvm
 from leadline.stack.servers.common import JavaServer
 from leadline.stack.servers.knobs import KNOBS as MESSAGING
 from leadline.stack.servers.liberty import Liberty
@@ -332,10 +332,10 @@ def test_the_agent_is_asked_anew_every_time(tmp_path: Path, monkeypatch: pytest.
         if asked:
             (tmp_path / "read-back.json").write_text(json.dumps(asked))
 
-    monkeypatch.setattr(agent, "load_agent", fake_load)
-    assert agent.ask(LocalHost(), None, 42, tmp_path, {"flags": "UseG1GC"}) == {"flags": "UseG1GC"}
+    monkeypatch.setattr(files, "load_agent", fake_load)
+    assert files.ask(LocalHost(), None, 42, tmp_path, {"flags": "UseG1GC"}) == {"flags": "UseG1GC"}
     with pytest.raises(ValueError, match="Expecting value"):  # the answer of before is not taken for one
-        agent.ask(LocalHost(), None, 42, tmp_path, {})
+        files.ask(LocalHost(), None, 42, tmp_path, {})
 
 
 POOL = '<Resource name="jdbc/mine" type="javax.sql.DataSource" maxTotal="9"/>'

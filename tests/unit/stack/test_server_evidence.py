@@ -12,9 +12,9 @@ from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.stack import started
 from leadline.stack.assembly import check, check_store
-from leadline.stack.jdbc import JdbcDriver
 from leadline.stack.mariadb import MariaDb
 from leadline.stack.postgres import Postgres
+from leadline.stack.provision import JdbcDriver
 from leadline.stack.servers.files import gather_evidence
 
 LIBERTY_PORT = """\

@@ -18,7 +18,7 @@ from leadline.model.ownstack import OwnFile, OwnStack
 from leadline.stack.base import ServiceContext
 from leadline.stack.certificate import make_certificate
 from leadline.stack.own.wars.glassfish import OwnGlassFish
-from leadline.stack.servers import agent, common, glassfish_levels, glassfish_messaging
+from leadline.stack.servers import common, files, glassfish_levels, glassfish_messaging
 from leadline.stack.servers.glassfish import GlassFish
 
 # The parts of a shipped domain that are touched.
@@ -69,7 +69,7 @@ def configured(context: ServiceContext, levels: dict[str, Level]) -> ElementTree
 def test_what_the_server_writes_later_is_known_from_the_start(context: ServiceContext) -> None:
     server, observed = GlassFish(), replace(context, observe=True, raw=context.artefacts / "raw")
     server.configure(observed, {})
-    assert {agent.ANSWER, common.GC_LOG, *common.AGENT_FILES} <= {path.name for path in server.owns(observed)}
+    assert {files.ANSWER, common.GC_LOG, *common.AGENT_FILES} <= {path.name for path in server.owns(observed)}
 
 
 def test_all_work_shares_one_pool_and_only_http_is_at_a_known_port(context: ServiceContext) -> None:

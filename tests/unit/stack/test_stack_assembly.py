@@ -20,8 +20,7 @@ from leadline.model.knob import ApplyCost, Kind, Knob, Level, Owner
 from leadline.model.study import Placement, StackChoice
 from leadline.stack import assembly, registry, running, started
 from leadline.stack.assembly import Stack
-from leadline.stack.base import Endpoint, ServiceContext
-from leadline.stack.deployment import DataSource, Deployment, Feature, Ready
+from leadline.stack.base import DataSource, Deployment, Endpoint, Feature, Ready, ServiceContext
 from leadline.stack.options import StackOptions, plain_directory
 
 

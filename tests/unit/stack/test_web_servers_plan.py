@@ -11,8 +11,8 @@ from known_knobs import service_catalogue
 from leadline.checks.files.study import builtin_studies, parse_study
 from leadline.checks.plan import plan_study
 from leadline.checks.web import web_servers
+from leadline.host.facts import find_httpd
 from leadline.host.files import LocalFiles, connected, established, opened
-from leadline.host.httpd import find_httpd
 from leadline.host.local import LocalHost
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.observe.table import TallTable

@@ -12,12 +12,12 @@ from click.testing import Result
 from lab_files import CONTENT, TRIALS, add, contents_in, read_back, run_apart, together
 from typer.testing import CliRunner
 
-from leadline.api.labs import load_lab
+from leadline.api.results import load_lab
 from leadline.cli.main import app
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.store.artefacts import Artefacts
+from leadline.store.bundle import copy_study
 from leadline.store.files import bring, sweep
-from leadline.store.intake import copy_study
 from leadline.store.lab import Store, init_lab
 from leadline.store.labfile import ArtefactPlace, artefacts_of, parse_artefacts
 

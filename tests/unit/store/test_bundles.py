@@ -20,10 +20,9 @@ from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.plan import Factor
 from leadline.model.record import AuditRecord, Reading, StudyRecord, TrialState
 from leadline.model.study import Study
-from leadline.store.bundle import write_bundle
+from leadline.store.bundle import take_block, write_bundle
 from leadline.store.claims import Claim, LostClaimError
 from leadline.store.files import digest_of
-from leadline.store.intake import take_block
 from leadline.store.lab import Store
 
 Place = Callable[[str], Path]

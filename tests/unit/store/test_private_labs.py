@@ -13,7 +13,7 @@ import pytest
 
 from leadline.checks.files.study import parse_study
 from leadline.places.simulated import SimulatedTestbed
-from leadline.places.simulated.truth import Truth
+from leadline.places.simulated.model import Truth
 from leadline.places.testbed import RunOptions
 from leadline.store.lab import Store
 from leadline.store.labfile import SQLITE

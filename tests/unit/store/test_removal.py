@@ -20,8 +20,8 @@ from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.plan import Factor
 from leadline.model.study import Study
 from leadline.store import schema as t
+from leadline.store.bundle import copy_study
 from leadline.store.claims import LEASE, in_use
-from leadline.store.intake import copy_study
 from leadline.store.lab import Store
 from leadline.store.labfile import services_of
 from leadline.store.removal import find, remove, to_prune, usage

@@ -13,7 +13,7 @@ from leadline.checks.files.study import parse_study
 from leadline.checks.plan import plan_study
 from leadline.host import process
 from leadline.host.journal import UndoJournal
-from leadline.load.cluster.command import read_drivers
+from leadline.load.cluster.run import read_drivers
 from leadline.model.errors import FailureClass, RestoreError, TrialFailure, UsageError
 from leadline.model.record import AuditRecord, Reading
 from leadline.store.claims import InUseError, in_use, is_used

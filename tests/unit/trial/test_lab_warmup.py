@@ -16,7 +16,7 @@ from leadline.observe.table import TallTable
 from leadline.observe.window import Recorded
 from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.testbed import RunOptions
-from leadline.report.health import health
+from leadline.report.summary import health
 from leadline.store.lab import Store
 from leadline.trial.measure import while_compiling
 from leadline.trial.progress import SilentWatcher

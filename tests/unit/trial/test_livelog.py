@@ -10,7 +10,7 @@ from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.plan import PlannedTrial
 from leadline.model.record import LoadSecond, TrialRecord, TrialState
 from leadline.places.simulated import SimulatedTestbed
-from leadline.places.simulated.truth import Truth
+from leadline.places.simulated.model import Truth
 from leadline.places.testbed import RunOptions
 from leadline.store.claims import log_path, stop_path
 from leadline.store.removal import find, remove

@@ -20,8 +20,8 @@ from leadline.model.record import TrialRecord, TrialState
 from leadline.store.claims import log_path
 from leadline.trial.livelog import read_live
 from leadline.trial.progress import Progress
-from leadline.web import watch
-from leadline.web.watch import Running
+from leadline.web import server
+from leadline.web.server import Running
 
 # trials, together, done, seconds passed of 60 per trial -> what is said; None: no trial runs
 SAID: list[tuple[int, int, int, float, str]] = [
@@ -69,7 +69,7 @@ def test_the_page_says_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     log_path(tmp_path, 1).write_text("".join(json.dumps({**event, "at": 1000.0}) + "\n" for event in events))
     told = read_live(tmp_path, 1)
     assert told is not None
-    monkeypatch.setattr(watch, "time", SimpleNamespace(time=lambda: 1000.0 + passed))
+    monkeypatch.setattr(server, "time", SimpleNamespace(time=lambda: 1000.0 + passed))
     running = Running("real", None, told)  # type: ignore[arg-type]
     assert running.left_text == said
     assert Running("simulated", None, told).left_text == "about 2m left"  # type: ignore[arg-type]

@@ -16,14 +16,15 @@ from leadline.model.knob import Knob
 from leadline.model.received import from_json
 from leadline.model.units import format_duration
 from leadline.stack.applications.java import AUDIT_TIMEOUT, READY, JavaApplication, able, ask, evidence, last_line
-from leadline.stack.base import Endpoint, Settings
-from leadline.stack.deployment import (
+from leadline.stack.base import (
     ConnectionFactory,
     DataSource,
     Deployment,
+    Endpoint,
     Feature,
     Queue,
     Receiver,
+    Settings,
     Topic,
 )
 from leadline.stack.probe import connection_to
@@ -197,6 +198,3 @@ class Brokerage(JavaApplication):
                 FailureClass.INFRASTRUCTURE, f"the data could not be read: {last_line(done)}", evidence(done)
             )
         return str(from_json(done.stdout)["digest"])
-
-
-__all__ = ["Brokerage"]

@@ -11,22 +11,25 @@ from urllib.parse import urlsplit
 
 from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
-from leadline.host.java import find_java
-from leadline.host.jvm import JAVA_ENVIRONMENT
+from leadline.host.java import JAVA_ENVIRONMENT, find_java
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.knob import Knob, Level
 from leadline.model.units import parse_duration
 from leadline.stack import started
 from leadline.stack.applications.java import READY, JavaApplication, able, ask
-from leadline.stack.base import AskedFor, Companion, CompanionContext, Counts, Settings
-from leadline.stack.deployment import (
+from leadline.stack.base import (
+    AskedFor,
+    Companion,
+    CompanionContext,
     ConnectionFactory,
+    Counts,
     DataSource,
     Deployment,
     Feature,
     Queue,
     Receiver,
     RemoteBean,
+    Settings,
 )
 from leadline.stack.started import LOOPBACK, Started
 
@@ -376,6 +379,3 @@ def drain(
                 problem = f"{sent} purchase orders are not delivered {timeout:g} s after the load"
                 raise TrialFailure(FailureClass.WORKLOAD, f"{problem}; the supplier holds {pending}")
         sleep(_POLL)
-
-
-__all__ = ["Dealership"]

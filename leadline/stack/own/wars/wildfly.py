@@ -11,8 +11,7 @@ from typing import ClassVar
 
 from leadline.host.textfile import write_private
 from leadline.model.errors import UsageError
-from leadline.stack.base import Progress, ServiceContext, Settings
-from leadline.stack.deployment import Deployment
+from leadline.stack.base import Deployment, Progress, ServiceContext, Settings
 from leadline.stack.own.wars.base import WarServer, copied, linked, tree_of
 from leadline.stack.servers import knobs, wildfly, wildfly_levels
 from leadline.stack.servers.files import properties_text

@@ -8,8 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from leadline.experiments.soak.alarms import Alarm, Alarms, Watch, check_webhook, post, run_command
-from leadline.experiments.soak.record import SoakRecord, read_record
+from leadline.experiments.soak.record import (
+    Alarm,
+    Alarms,
+    SoakRecord,
+    Watch,
+    check_webhook,
+    post,
+    read_record,
+    run_command,
+)
 from leadline.model.errors import UsageError
 from leadline.model.soak import Interval, SoakTimes
 

@@ -13,10 +13,9 @@ import pytest
 
 from leadline.host.paths import exclusive
 from leadline.model.errors import LeadlineError, TrialFailure, UsageError
-from leadline.places.guest import debian, kernels, sealed
+from leadline.places.guest import debian, kernels
 from leadline.places.guest.boot import boot_parameters
-from leadline.places.guest.configuration import differences, options_of, traits
-from leadline.places.guest.debian import Package, read, sources
+from leadline.places.guest.debian import Package, differences, options_of, read, sources, traits
 from leadline.places.guest.kernels import Kernel, between, is_name, newest, provision
 
 LIST = """\
@@ -418,12 +417,12 @@ def test_a_seal_covers_every_file(tmp_path: Path) -> None:
         tree_of(work, {"a/b": b"1", "c": b"2"})
         return {"name": "x"}
 
-    digest = sealed.make(target, fill)["digest"]
-    assert sealed.verified(target)["digest"] == digest
+    digest = debian.make(target, fill)["digest"]
+    assert debian.verified(target)["digest"] == digest
     (target / "c").rename(target / "d")
     with pytest.raises(LeadlineError, match="was changed"):
-        sealed.verified(target)
-    assert sealed.facts_of(tmp_path / "none") is None
+        debian.verified(target)
+    assert debian.facts_of(tmp_path / "none") is None
 
 
 VERSIONS = {

@@ -11,8 +11,16 @@ from pathlib import Path
 import pytest
 
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.places.guest import initramfs
-from leadline.places.guest.initramfs import Node, program
+from leadline.places.guest.boot import (
+    Node,
+    Source,
+    cached_archive,
+    join_archives,
+    libraries,
+    modules,
+    program,
+    write_archive,
+)
 
 needs_cpio = pytest.mark.skipif(shutil.which("cpio") is None, reason="cpio is not on the PATH")
 
@@ -22,7 +30,7 @@ def module(*depends: str, before: str = "") -> bytes:
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> dict[str, initramfs.Source]:
+def tree(tmp_path: Path) -> dict[str, Source]:
     script = tmp_path / "script"
     script.write_bytes(b"#!/bin/sh\n" * 321)
     script.chmod(0o750)
@@ -44,10 +52,8 @@ def unpacked(archive: Path, target: Path) -> Path:
 
 
 @needs_cpio
-def test_cpio_lists_every_file_with_its_directories_mode_and_owner(
-    tree: dict[str, initramfs.Source], tmp_path: Path
-) -> None:
-    initramfs.write(tree, tmp_path / "a.cpio")
+def test_cpio_lists_every_file_with_its_directories_mode_and_owner(tree: dict[str, Source], tmp_path: Path) -> None:
+    write_archive(tree, tmp_path / "a.cpio")
     with (tmp_path / "a.cpio").open("rb") as file:
         done = subprocess.run(["cpio", "-tnv", "--quiet"], stdin=file, capture_output=True, text=True, check=True)
     rows = [line.split() for line in done.stdout.splitlines()]
@@ -63,8 +69,8 @@ def test_cpio_lists_every_file_with_its_directories_mode_and_owner(
 
 
 @needs_cpio
-def test_cpio_unpacks_the_content(tree: dict[str, initramfs.Source], tmp_path: Path) -> None:
-    initramfs.write(tree, tmp_path / "a.cpio")
+def test_cpio_unpacks_the_content(tree: dict[str, Source], tmp_path: Path) -> None:
+    write_archive(tree, tmp_path / "a.cpio")
     root = unpacked(tmp_path / "a.cpio", tmp_path / "root")
     assert (root / "usr/lib/deep/er/data").read_bytes() == tree["usr/lib/deep/er/data"]
     assert (root / "bin/script").read_bytes() == (tmp_path / "script").read_bytes()
@@ -72,21 +78,21 @@ def test_cpio_unpacks_the_content(tree: dict[str, initramfs.Source], tmp_path: P
     assert (root / "empty").read_bytes() == b""
 
 
-def test_the_archive_depends_on_the_content_alone(tree: dict[str, initramfs.Source], tmp_path: Path) -> None:
-    first = initramfs.write(tree, tmp_path / "a.cpio")
+def test_the_archive_depends_on_the_content_alone(tree: dict[str, Source], tmp_path: Path) -> None:
+    first = write_archive(tree, tmp_path / "a.cpio")
     os.utime(tmp_path / "script", (1, 1))
     (tmp_path / "script").chmod(0o755)
-    again = initramfs.write(dict(reversed(tree.items())), tmp_path / "b.cpio")
+    again = write_archive(dict(reversed(tree.items())), tmp_path / "b.cpio")
     assert first == again == hashlib.sha256((tmp_path / "b.cpio").read_bytes()).hexdigest()
-    assert initramfs.write(tree | {"empty": b"1"}, tmp_path / "c.cpio") != first
+    assert write_archive(tree | {"empty": b"1"}, tmp_path / "c.cpio") != first
 
 
 def test_parts_are_cached_by_content_and_joined_at_their_borders(tmp_path: Path) -> None:
-    one = initramfs.cached({"a": b"1"}, tmp_path / "cache")
-    assert initramfs.cached({"a": b"1"}, tmp_path / "cache") == one
-    two = initramfs.cached({"b": b"2"}, tmp_path / "cache")
+    one = cached_archive({"a": b"1"}, tmp_path / "cache")
+    assert cached_archive({"a": b"1"}, tmp_path / "cache") == one
+    two = cached_archive({"b": b"2"}, tmp_path / "cache")
     assert sorted((tmp_path / "cache").iterdir()) == sorted([one, two])
-    initramfs.join([one, two], tmp_path / "both")
+    join_archives([one, two], tmp_path / "both")
     assert (tmp_path / "both").read_bytes() == one.read_bytes() + two.read_bytes()
     assert one.stat().st_size % 512 == 0  # the kernel looks for the next archive at a border of four bytes
 
@@ -94,7 +100,7 @@ def test_parts_are_cached_by_content_and_joined_at_their_borders(tmp_path: Path)
 @pytest.mark.parametrize("name", ["../up", "a/../../b", "/", ""])
 def test_a_path_that_leaves_the_root_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is no path of a guest's file system"):
-        initramfs.write({name: b""}, tmp_path / "a.cpio")
+        write_archive({name: b""}, tmp_path / "a.cpio")
 
 
 def test_modules_come_with_what_they_need_in_loading_order(tmp_path: Path) -> None:
@@ -107,20 +113,20 @@ def test_modules_come_with_what_they_need_in_loading_order(tmp_path: Path) -> No
     (kernel / "kernel/ext4.ko.gz").write_bytes(gzip.compress(module(before="crc32c absent post: late")))
     (kernel / "kernel/crc32c_generic.ko").write_bytes(module())
     (kernel / "modules.builtin").write_text("kernel/lib/built-in.ko\n")
-    tree = initramfs.modules(kernel, required=["virtio_pci"], optional=["null_blk", "ext4", "absent"])
+    tree = modules(kernel, required=["virtio_pci"], optional=["null_blk", "ext4", "absent"])
     order = b"virtio_ring virtio_pci configfs crc32c_generic ext4"
     assert tree["lib/leadline/modules/order"] == b"".join(b"%s.ko\n" % name for name in order.split())
     assert tree["lib/leadline/modules/virtio_pci.ko"] == module("virtio-ring", "built_in")
     assert tree["lib/leadline/modules/null_blk.ko"] == module("configfs")  # there, and left to jobs to load
     with pytest.raises(TrialFailure, match=r"kernel 6\.1\.0-test has no module absent, which a guest needs") as raised:
-        initramfs.modules(kernel, required=["absent"], optional=[])
+        modules(kernel, required=["absent"], optional=[])
     assert raised.value.failure_class is FailureClass.CONFIGURATION
 
 
 def test_shared_libraries_of_a_program_are_named_where_it_looks_for_them() -> None:
-    libraries = initramfs.libraries([Path("/bin/ls")])
-    assert any(name.split("/")[-1].startswith("libc.so") for name in libraries)
-    for name, node in libraries.items():
+    files = libraries([Path("/bin/ls")])
+    assert any(name.split("/")[-1].startswith("libc.so") for name in files)
+    for name, node in files.items():
         assert isinstance(node, Node)
         assert isinstance(node.content, Path)
         assert not name.startswith("/")

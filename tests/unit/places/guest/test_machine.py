@@ -17,10 +17,8 @@ from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.places.guest import boot as boot_module
 from leadline.places.guest import machine
-from leadline.places.guest.boot import QEMU, Boot, Counter, command_line
-from leadline.places.guest.initramfs import settle
-from leadline.places.guest.machine import Monitor, MonitorError, boot_and_save, run
-from leadline.places.guest.results import kernel_failure, read_sent, write
+from leadline.places.guest.boot import QEMU, Boot, Counter, command_line, settle
+from leadline.places.guest.machine import Monitor, MonitorError, boot_and_save, kernel_failure, read_sent, run, write
 
 FAKE_QEMU = """#!/bin/sh
 echo '{"QMP": {}}'

@@ -16,10 +16,10 @@ from leadline.places.pool.base import BootedHost, Partition, SshHosts, read_pool
 from leadline.places.pool.job import BUNDLE, Ending, EndKind, PoolJob, job_of, look_at, read_ending, read_job, run_job
 from leadline.places.pool.run import facts_of
 from leadline.places.simulated import SimulatedTestbed
-from leadline.places.simulated.truth import Truth
+from leadline.places.simulated.model import Truth
 from leadline.places.testbed import LocalTestbed, Testbed
+from leadline.store.bundle import take_block
 from leadline.store.claims import Claim
-from leadline.store.intake import take_block
 from leadline.store.lab import Store
 
 TEXT = """

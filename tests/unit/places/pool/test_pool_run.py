@@ -24,7 +24,7 @@ from leadline.places.pool.base import JOB, HostState, JobState, JobStatus, PoolH
 from leadline.places.pool.job import read_job, run_job
 from leadline.places.pool.run import PoolRun
 from leadline.places.simulated import SimulatedTestbed
-from leadline.places.simulated.truth import Truth
+from leadline.places.simulated.model import Truth
 from leadline.places.testbed import RunOptions
 from leadline.store.claims import InUseError, in_use
 from leadline.store.lab import Store

@@ -11,11 +11,11 @@ from leadline.experiments.results import analysis_of
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.workload import Workload
 from leadline.places.simulated import SimulatedTestbed, parse_truth
+from leadline.places.simulated.model import Moved, Truth
 from leadline.places.simulated.observations import simulate_observations
-from leadline.places.simulated.timing import busy, taken
-from leadline.places.simulated.truth import Moved, Truth
+from leadline.places.simulated.trial import busy, taken
 from leadline.places.testbed import RunOptions
-from leadline.report import health
+from leadline.report import summary
 from leadline.report.document import document
 from leadline.report.export import export
 from leadline.store.lab import Store
@@ -82,7 +82,7 @@ def test_the_second_tile_and_the_answer_say_who_when_and_what_it_cost(tmp_path: 
     result = bed.run(file, bed.plan(file), RunOptions())
     record = bed.store.load(result.study_id)
     analysis = analysis_of(record)
-    first_tile, item = health.health(record, analysis, [])[:2]
+    first_tile, item = summary.health(record, analysis, [])[:2]
     assert (first_tile.title, item.title) == ("Answer", "Other programs")
     assert first_tile.state != "good"
     assert item.state == ("warn" if key else "bad")

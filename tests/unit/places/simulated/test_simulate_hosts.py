@@ -13,7 +13,7 @@ from leadline.model.record import StudyRecord
 from leadline.model.result import Scope, Verdict
 from leadline.places.simulated import SimulatedTestbed, parse_truth, simulate_observations
 from leadline.places.testbed import RunOptions
-from leadline.planning.hosts import Hosting
+from leadline.planning.forecast import Hosting
 
 HOST = [Knob("vm.ratio", Kind.INTEGER, ApplyCost.LIVE, "a live knob", default=10, minimum=0, owner=Owner.HOST)]
 SERVICE = [Knob("server.pool", Kind.INTEGER, ApplyCost.RESTART, "a pool", default=10, minimum=1)]

@@ -7,8 +7,7 @@ import pytest
 from simulated_soak import Kind, Leak, SimulatedSoak
 
 from leadline.conclude.soak import SoakAnswer, conclude_soak
-from leadline.experiments.soak.alarms import Alarms, Watch
-from leadline.experiments.soak.record import SoakRecord, evened, read_record
+from leadline.experiments.soak.record import Alarms, SoakRecord, Watch, evened, read_record
 from leadline.model.soak import DAY, HOUR, SoakTimes
 
 BEGIN = 1_700_000_000.0

@@ -7,7 +7,7 @@ import pytest
 
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost
-from leadline.places.ssh.boot import BootEntry, boot, entries, kernel_knob
+from leadline.places.ssh.host import BootEntry, boot, entries, kernel_knob
 
 MENU = """
 if [ "${next_entry}" ] ; then

@@ -16,7 +16,7 @@ from leadline.model.knob import Machine
 from leadline.model.study import Placement, StackChoice
 from leadline.places.ssh import wire
 from leadline.places.ssh.agent import Agent
-from leadline.places.ssh.ship import bundle
+from leadline.places.ssh.connection import bundle
 from leadline.stack import provision
 from leadline.stack.base import AuditResult, Endpoint
 from leadline.stack.provision import TOMCAT

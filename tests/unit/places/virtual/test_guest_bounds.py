@@ -12,13 +12,11 @@ from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.guest import Guest
 from leadline.places.guest.boot import Boot
 from leadline.places.guest.kernels import Kernel
-from leadline.places.guest.machine import Saved
-from leadline.places.guest.results import Outcome
+from leadline.places.guest.machine import Outcome, Saved
 from leadline.places.virtual import guests, host
-from leadline.places.virtual.capture import Captured, RecordingHost, Started
-from leadline.places.virtual.guests import Guests
+from leadline.places.virtual.guests import Guests, Order, Past
 from leadline.places.virtual.host import GuestHost, plan_guests
-from leadline.places.virtual.saved import Order, Past
+from leadline.places.virtual.job import Captured, RecordingHost, Started
 
 STUDY = """\
 study: reserve

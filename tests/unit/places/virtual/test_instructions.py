@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from leadline.host.java import find_java
-from leadline.host.jvm import java_environment
+from leadline.host.java import find_java, java_environment
 from leadline.load.driver import find_binary
-from leadline.places.guest.results import Outcome
+from leadline.places.guest.machine import Outcome
 from leadline.places.virtual import instructions
 from leadline.places.virtual.instructions import Compiled, Mapped, Symbols, counted
 

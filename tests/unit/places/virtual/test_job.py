@@ -9,7 +9,7 @@ import pytest
 from leadline.host.base import ProcessSpec
 from leadline.model.guest import Guest, GuestDisk
 from leadline.places.virtual import job
-from leadline.places.virtual.capture import Captured, Started
+from leadline.places.virtual.job import Captured, Started
 
 pytestmark = pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not installed")
 

@@ -7,9 +7,8 @@ from typing import cast
 import pytest
 
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.places.guest.machine import Saved
-from leadline.places.guest.results import Outcome
-from leadline.places.virtual.saved import Order, Past, Worlds, levels_of
+from leadline.places.guest.machine import Outcome, Saved
+from leadline.places.virtual.guests import Order, Past, Worlds, levels_of
 
 FIRST, SECOND, THIRD = (Past(seed, (), ()) for seed in (1, 2, 3))
 

@@ -1,1 +1,0 @@
-"""Rules of the layers: each looks at a trial and may advise."""
