@@ -52,7 +52,7 @@ def bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     less: dict[ModuleType, dict[str, object]] = {
         here: {"MOST_SAID": 1 << 20},
         far: {"_MOST_TOLD": 200, "_OPENING": 0.5, "_ENDING": 0.5},
-        database: {"_TIMEOUT": 0.5, "_LONGEST": 2.0, "_MOST": 4 << 20},
+        database: {"_TIMEOUT": 0.5, "_LONGEST_ANSWER": 2.0, "_MOST": 4 << 20},
         artefacts: {"PATIENCE": Patience(0.5, 0.3, 1.0)},
         slurm: {"_ASKED": 1.0},
     }
