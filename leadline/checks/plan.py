@@ -11,7 +11,7 @@ from leadline.checks.files.study import StudyFile
 from leadline.checks.load import without_effect
 from leadline.checks.machine import check_machine, check_side_by_side
 from leadline.checks.subject import OVERHEAD, subject_of
-from leadline.design.kinds import DesignError
+from leadline.design.kind import DesignError
 from leadline.design.order import is_live
 from leadline.design.profiling import middle_half, profiled
 from leadline.host import here
@@ -124,10 +124,11 @@ def _profiles(study: Study, plan: Plan) -> list[str]:
     if study.profiling == "off":
         return []
     slots = sum(len(trial.slots) for trial in plan.trials)
-    places, trials = len(profiled(plan)), len(plan.trials)
-    if slots or places < trials:
-        where = f"in {places} of {slots} slots" if slots else f"in {places} of {trials} trials"
-        return [f"A {study.profiling} profile of the server {where}, of every treatment alike."]
+    if slots:
+        where = f"in {len(profiled(plan))} of {slots} slots, of every treatment alike"
+        return [f"A {study.profiling} profile of the server {where}."]
+    if any(trial.turns for trial in plan.trials):
+        return [f"A {study.profiling} profile of the server in every second turn of each instance."]
     part = "the middle half of " if study.workload.generator is None and middle_half(study.workload.steady) else ""
     return [f"A {study.profiling} profile of the server in {part}every trial."]
 

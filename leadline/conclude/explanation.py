@@ -186,8 +186,8 @@ SHARED = "The database's CPU is shared out over its statements by their time."
 COMPILED = "In slots the JIT compiler's CPU is left out: it is the rest of the warm-up."
 _SPARSE = 1.5  # times as long between samples as was asked for: some are missing
 _PARTS = ("database", "web", "collector", "compiler")  # of MEASURED, in its order
-_HALF = "half of the slots or instances, of every treatment alike"
-_MIDDLE = "the middle half of every trial"
+_HALF = "half of the slots, of every treatment alike"
+_MIDDLE, _TURNS = "the middle half of every trial", "every second turn of each instance"
 _STEADY = "steady_cpu_per_transaction"
 _FEWEST = 2  # blocks in which both levels must be for these to be compared within
 
@@ -264,7 +264,7 @@ def explain(
             text = sentence(effects, unit_of(name, ms, compiled))
             levels.append(LevelProfile(factor.name, comparison.level, ms, effects, text))
     cost = _cost_in_parts(parts)
-    where = _MIDDLE if cost else _HALF
+    where = _HALF if cost is None else _TURNS if any(trial.turns for trial in plan.trials) else _MIDDLE
     cost = cost or profiling_cost(observations, frozenset(profiles))
     conditions = {JAVA_ALONE: asked_ms is None, SHARED: bool(statements), COMPILED: not compiled}
     notes = [_cost_sentence(cost, where), *(note for note, holds in conditions.items() if holds)]
@@ -455,7 +455,7 @@ def _cost_in_parts(parts: Mapping[Place, Part]) -> tuple[float, Interval] | None
 
 def _cost_sentence(cost: tuple[float, Interval] | None, where: str) -> str:
     if cost is None:
-        return "What profiles cost cannot be told here; it is the same in all treatments."
+        return "What profiles cost cannot be told here; they were taken in all treatments alike."
     percent, interval = cost
     return (
         f"Profiles cost {signed(percent)} % of CPU per transaction [{signed(interval.low)}, {signed(interval.high)}]; "

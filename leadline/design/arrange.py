@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from leadline.design.coding import Floats, Ints, level_indices, model_matrix
-from leadline.design.kinds import DesignError
+from leadline.design.kind import DesignError
 from leadline.design.order import (
     CANDIDATES,
     HASHES,
@@ -27,13 +27,12 @@ from leadline.design.order import (
     blocked_order,
     dear_factors,
     dear_levels,
-    derived,
     latin,
     plotted,
-    shuffled,
     williams,
     with_sentinels,
 )
+from leadline.design.seeds import derived, shuffled
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Role, Treatment
 

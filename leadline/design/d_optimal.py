@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leadline.design.coding import Floats, Ints, contrasts, model_matrix, model_terms, model_width
-from leadline.design.kinds import DesignError, DesignKind
-from leadline.design.order import derived
+from leadline.design.kind import DesignError, DesignKind
+from leadline.design.seeds import derived
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Treatment
 

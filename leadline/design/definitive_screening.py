@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from leadline.design.coding import LARGEST, Ints, conference
-from leadline.design.kinds import DesignError, DesignKind
+from leadline.design.kind import DesignError, DesignKind
 from leadline.model.design import Design
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Treatment

@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from leadline.design.kinds import DesignError, DesignKind
+from leadline.design.kind import DesignError, DesignKind
 from leadline.model.design import Design
 from leadline.model.errors import did_you_mean
 from leadline.model.plan import Factor, Treatment

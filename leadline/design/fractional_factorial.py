@@ -20,7 +20,7 @@ from functools import cache
 import numpy as np
 
 from leadline.design.coding import Ints, two_level_treatments
-from leadline.design.kinds import DesignError, DesignKind, refuse_more_levels
+from leadline.design.kind import DesignError, DesignKind, refuse_more_levels
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Treatment
 

@@ -10,8 +10,10 @@ from typing import Any
 from leadline.design.arrange import arrange
 from leadline.design.coding import model_width
 from leadline.design.forks import WORLDS, in_worlds
-from leadline.design.kinds import KINDS, DesignError, DesignKind, check_options
-from leadline.design.order import block_seed, dear_changes, dear_factors, dear_levels
+from leadline.design.kind import DesignError, DesignKind
+from leadline.design.kinds import KINDS, check_options
+from leadline.design.order import dear_changes, dear_factors, dear_levels
+from leadline.design.seeds import block_seed
 from leadline.model.design import Design
 from leadline.model.errors import UsageError, nearest, quoted, shortened
 from leadline.model.guest import FORKS

@@ -9,42 +9,16 @@ between plots, all others inside them (B. Jones and C. J. Nachtsheim, 2009, J. Q
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import random
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from leadline.design.kinds import DesignError
+from leadline.design.kind import DesignError
+from leadline.design.seeds import derived, shuffled
 from leadline.model.knob import ApplyCost, Level
 from leadline.model.plan import Factor, Role, Treatment
-
-
-def derived(seed: int, *purpose: object) -> bytes:
-    """32 bytes that depend on the seed and the purpose only."""
-    return hashlib.sha256("/".join(str(part) for part in (seed, *purpose)).encode()).digest()
-
-
-def block_seed(seed: int, block: int) -> int:
-    """Seed of every trial of one block, below 2**48.
-
-    All trials of a block share it: common random numbers. Two treatments of a block then get the same users and the
-    same requests, and what that sample of work does to the response goes into the block, not into the comparison.
-    """
-    return int.from_bytes(derived(seed, "trials of block", block)[:6], "big")
-
-
-def shuffled(treatments: Sequence[Treatment], seed: int, *purpose: object) -> list[Treatment]:
-    """A random order: sorted by a hash of seed, purpose and treatment; repeats of a treatment are spread, too."""
-    counts: Counter[str] = Counter()
-    places = []
-    for treatment in treatments:
-        repeat = counts[treatment.key]
-        counts[treatment.key] = repeat + 1
-        places.append((derived(seed, *purpose, treatment.key, *([repeat] if repeat else [])), treatment))
-    return [treatment for _, treatment in sorted(places, key=lambda place: place[0])]
-
 
 DEAREST_FIRST = (ApplyCost.KERNEL, ApplyCost.REBOOT, ApplyCost.REMOUNT)
 

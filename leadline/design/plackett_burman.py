@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from leadline.design.coding import LARGEST, Ints, hadamard, jacobsthal, prime_power, two_level_treatments
-from leadline.design.kinds import DesignError, DesignKind, refuse_more_levels
+from leadline.design.kind import DesignError, DesignKind, refuse_more_levels
 from leadline.model.design import Design
 from leadline.model.plan import Factor, Treatment
 

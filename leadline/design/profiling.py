@@ -1,4 +1,4 @@
-"""When a profile is taken: in half of the slots of every treatment alike, or in the middle half of every trial.
+"""When a profile is taken: in half of the slots of every treatment alike, or in half of the time of every trial.
 
 What profiling costs then is the same in both sides of a comparison, and is seen by comparing the two halves.
 """
@@ -6,12 +6,12 @@ What profiling costs then is the same in both sides of a comparison, and is seen
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from leadline.design.order import derived
-from leadline.model.plan import Plan, PlannedTrial, Treatment
+from leadline.design.seeds import derived
+from leadline.model.plan import Plan, Treatment
 
 Place = tuple[int, int | None]  # position of a trial, index of its slot
 _SHORTEST = 8.0  # seconds of a steady phase whose middle half is long enough
@@ -20,16 +20,17 @@ Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
 def profiled(plan: Plan) -> frozenset[Place]:
-    """The places of ``plan`` with a profile: every trial that runs alone from start to end.
+    """The places of ``plan`` with a profile: every trial, and instance of a rotation, without slots, in half of its
+    time. Of the slots of a trial half.
 
-    Else, of a treatment that stands in a group (a trial's slots, or the instances of a rotation) several times, half of
-    the times. Of those that stand there once more, half of the treatments where that half holds the levels of each
-    factor equally often, and those of each pair of factors as nearly as can be, and in the next group the other half;
-    else all, and in the next group none.
+    Of a treatment that stands in a trial several times, half of the times. Of those that stand there once more, half of
+    the treatments where that half holds the levels of each factor equally often, and those of each pair of factors as
+    nearly as can be, and in the next trial the other half; else all, and in the next trial none.
     """
-    chosen: set[Place] = {(trial.position, None) for trial in plan.trials if _alone(trial)}
-    for number, group in enumerate(_groups(plan)):
-        chosen.update(_half(group, derived(plan.seed, "profiles", number // 2).hex(), number % 2 == 1))
+    chosen: set[Place] = {(trial.position, None) for trial in plan.trials if not trial.slots}
+    for number, trial in enumerate(trial for trial in plan.trials if trial.slots):
+        places: dict[Place, Treatment] = {(trial.position, slot.index): slot.treatment for slot in trial.slots}
+        chosen.update(_half(places, derived(plan.seed, "profiles", number // 2).hex(), number % 2 == 1))
     return frozenset(chosen)
 
 
@@ -40,32 +41,24 @@ def middle_half(steady: float) -> tuple[float, float] | None:
     return (steady / 4, 3 * steady / 4) if steady >= _SHORTEST else None
 
 
-def _alone(trial: PlannedTrial) -> bool:
-    return not trial.slots and not trial.turns
+def in_turn(position: int, number: int) -> bool:
+    """Whether a profile is taken in a turn of an instance without slots: in every second one, beginning with the first
+    or with the second.
+    """
+    return (position + number) % 2 == 0
 
 
-def _groups(plan: Plan) -> list[dict[Place, Treatment]]:
-    groups: dict[tuple[bool, int], dict[Place, Treatment]] = {}
-    for trial in plan.trials:
-        if _alone(trial):
-            continue
-        group = groups.setdefault((True, trial.position) if trial.slots else (False, trial.block), {})
-        places: dict[Place, Treatment] = {(trial.position, slot.index): slot.treatment for slot in trial.slots}
-        group.update(places or {(trial.position, None): trial.treatment})
-    return list(groups.values())
-
-
-def _half(group: dict[Place, Treatment], seed: str, second: bool) -> list[Place]:
+def _half(places: Mapping[Place, Treatment], seed: str, second: bool) -> list[Place]:
     by_treatment: dict[Treatment, list[Place]] = {}
-    for place, treatment in group.items():
+    for place, treatment in places.items():
         by_treatment.setdefault(treatment, []).append(place)
     treatments = sorted(by_treatment, key=lambda treatment: treatment.key)
     chosen, once = list[Place](), dict[Treatment, Place]()
     for treatment in treatments:
-        places = sorted(by_treatment[treatment], key=lambda place: derived(0, seed, *place))
-        chosen += places[: len(places) // 2]
-        if len(places) % 2:
-            once[treatment] = places[-1]
+        every = sorted(by_treatment[treatment], key=lambda place: derived(0, seed, *place))
+        chosen += every[: len(every) // 2]
+        if len(every) % 2:
+            once[treatment] = every[-1]
     half = _balanced(list(once), seed)
     if half is None:
         return chosen if second else [*chosen, *once.values()]

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from leadline.design.kinds import KINDS, DesignError, check_options
-from leadline.design.order import derived
+from leadline.design.kind import DesignError
+from leadline.design.kinds import KINDS, check_options
+from leadline.design.seeds import derived
 from leadline.model.design import Design
 from leadline.model.errors import UsageError
 from leadline.model.plan import Factor, Treatment

@@ -12,7 +12,8 @@ from leadline.checks.files.study import StudyFile, study_of
 from leadline.checks.plan import setup_for
 from leadline.conclude.confirmation import raw_level, said
 from leadline.design.kinds import KINDS
-from leadline.design.order import derived, is_live
+from leadline.design.order import is_live
+from leadline.design.seeds import derived
 from leadline.experiments.pilot import noise_for, overhead_for
 from leadline.layouts import layout_of
 from leadline.model.errors import UsageError, nearest

@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from leadline.checks.files.study import StudyFile
 from leadline.checks.plan import Planned
-from leadline.design.order import derived
+from leadline.design.seeds import derived
 from leadline.model.bounds import RawLevel
 from leadline.model.record import StudyRecord
 from leadline.model.study import Study

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 
 from leadline.conclude.explanation import Part, Stacks, Statements, cpu_of
@@ -71,36 +72,44 @@ def profiles_of(record: StudyRecord) -> Series:
 
 
 def _part(trial: TrialRecord, samples: pl.DataFrame) -> tuple[Part, tuple[tuple[float, float], ...]]:
-    """The part of a trial without slots that has samples, and its windows: whole seconds between the first and the
-    last.
+    """The part of a trial without slots that has samples, and its windows.
 
-    A recording starts in the second of its first sample, or just before it, and ends in that after its last.
+    A recording may start up to a second after the beginning of the second of its first sample, and end as much after
+    that of its last; starting and ending take the server some CPU.
     """
-    seconds = samples["time_ns"].to_numpy() / 1e9
-    first, last, spans = float(seconds.min()), float(seconds.max()), trial.under_load
-    inside = _cut(spans, first + 1, last)
+    seconds = np.unique(samples["time_ns"].to_numpy()) / 1e9
+    inside, rest = list[tuple[float, float]](), list[tuple[float, float]]()
+    for begin, end in trial.under_load:
+        sampled = seconds[(seconds >= begin - 1) & (seconds < end)]
+        if not (sampled >= begin).any():
+            rest.append((begin, end))
+            continue
+        first, last = float(sampled[0]), float(sampled[-1])
+        inside.append((begin if first < begin else first + 1, end if last + 1 >= end else last))
+        rest += [(begin, first - 1), (last + 2, end)]
+    inside, rest = ([(begin, end) for begin, end in spans if end - begin >= 1] for spans in (inside, rest))
     if not inside:
-        return Part(covered(spans)), spans
-    rest = [*_cut(spans, -math.inf, first - 1), *_cut(spans, last + 2, math.inf)]
-    return Part(covered(inside), _cost(trial, inside, rest)), inside
-
-
-def _cut(spans: Sequence[tuple[float, float]], begin: float, end: float) -> tuple[tuple[float, float], ...]:
-    """What of the spans lies between two times."""
-    return tuple((max(since, begin), min(until, end)) for since, until in spans if min(until, end) > max(since, begin))
+        return Part(covered(trial.under_load)), trial.under_load
+    return Part(covered(inside), _cost(trial, inside, rest)), tuple(inside)
 
 
 def _cost(
     trial: TrialRecord, inside: Sequence[tuple[float, float]], rest: Sequence[tuple[float, float]]
 ) -> float | None:
-    """Logarithm of CPU per transaction inside against the mean of what is before and after; None where one of the
-    three is not known.
+    """Logarithm of CPU per transaction inside against the rest, which is before and after; None where it is not both,
+    or one is not known.
     """
-    if trial.directory is None or len(inside) != 1 or len(rest) != 2:
+    if trial.directory is None or len(rest) < 2:
         return None
-    try:
-        windows = measure_windows(trial.directory, [Window(*span) for span in (*inside, *rest)])
-    except TrialFailure:  # its files are not all there
-        return None
-    during, *others = (math.log(cpu) for window in windows if (cpu := cpu_of(window.responses)) is not None)
-    return during - sum(others) / 2 if len(others) == 2 else None
+    means = []
+    for spans in (inside, rest):
+        try:
+            windows = measure_windows(trial.directory, [Window(*span) for span in spans])
+        except TrialFailure:  # its files are not all there
+            return None
+        known = [(cpu, window) for window in windows if (cpu := cpu_of(window.responses)) is not None]
+        weights = [one.responses["throughput"] * (one.window.end - one.window.begin) for _, one in known]
+        if sum(weights) <= 0:
+            return None
+        means.append(math.fsum(cpu * weight for (cpu, _), weight in zip(known, weights, strict=True)) / sum(weights))
+    return math.log(means[0] / means[1])

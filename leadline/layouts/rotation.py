@@ -13,9 +13,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from leadline.design.kinds import KINDS, DesignError
+from leadline.design.kind import DesignError
+from leadline.design.kinds import KINDS
 from leadline.design.make import make_plan
-from leadline.design.order import block_seed, blocked_order, dear_factors, is_live
+from leadline.design.order import blocked_order, dear_factors, is_live
+from leadline.design.seeds import block_seed
 from leadline.design.slots import LARGEST, baseline_of, random_blocks, slot_treatments, trial_treatments
 from leadline.layouts.plain import Layout, Words, assumed_wash_out
 from leadline.layouts.whole_host import check_host, with_host

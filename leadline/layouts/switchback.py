@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from leadline.design.coding import level_indices, model_matrix
-from leadline.design.kinds import DesignError
-from leadline.design.order import Row, block_seed, blocked_order, is_live, with_sentinels
+from leadline.design.kind import DesignError
+from leadline.design.order import Row, blocked_order, is_live, with_sentinels
+from leadline.design.seeds import block_seed
 from leadline.design.slots import LARGEST, abba, baseline_of, random_blocks, slot_treatments, trial_treatments, williams
 from leadline.layouts.plain import Layout, Words, assumed_wash_out
 from leadline.model.design import Design, Switchback

@@ -11,8 +11,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from leadline.design.kinds import DesignError
-from leadline.design.order import dear_factors, shuffled
+from leadline.design.kind import DesignError
+from leadline.design.order import dear_factors
+from leadline.design.seeds import shuffled
 from leadline.design.slots import trial_treatments
 from leadline.model.design import Design
 from leadline.model.knob import Level

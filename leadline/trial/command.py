@@ -15,9 +15,9 @@ import numpy as np
 from leadline.analysis import robust
 from leadline.analysis.drift import OrderEffect, last_against_first, order_effects
 from leadline.analysis.study import analyse
-from leadline.design.kinds import DesignError
+from leadline.design.kind import DesignError
 from leadline.design.make import make_plan
-from leadline.design.order import derived
+from leadline.design.seeds import derived
 from leadline.host.bystanders import Bystanders
 from leadline.host.timed import Stopwatch, Timed
 from leadline.model.design import Design

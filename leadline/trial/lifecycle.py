@@ -289,9 +289,9 @@ class Attempt:
     def observe(self) -> None:
         with self.step("start-observers"):
             self.system.start_observers(self.directory)
-            if any(position == self.planned.position for position, _ in self.runner.profiled):
+            if self.has_profile:
                 self.system.profile(True)
-                if self.planned.slots or self._in_part:  # its start takes longer than those under load
+                if self.planned.slots or self.planned.turns or self._in_part:  # it takes longer than those under load
                     self.system.profile(False)
 
     def load(self) -> None:
@@ -306,12 +306,16 @@ class Attempt:
                 self.now_at(self.changes.found)
 
     @property
+    def has_profile(self) -> bool:
+        """Whether a profile is taken of it, at some time."""
+        return any(position == self.planned.position for position, _ in self.runner.profiled)
+
+    @property
     def _in_part(self) -> tuple[float, float] | None:
         """Seconds of the steady phase between which a profile is taken; None where it is not a part of it."""
         study = self.runner.study
         told = study.workload.generator is None and not self.planned.turns  # of the seconds, while they go by
-        profiled = any(position == self.planned.position for position, _ in self.runner.profiled)
-        return middle_half(study.workload.steady) if told and profiled else None
+        return middle_half(study.workload.steady) if told and self.has_profile else None
 
     def _on_load(self) -> Callable[[LoadSecond], None]:
         """What is told of each second of the load; a profile begins and ends with them."""

@@ -18,7 +18,7 @@ from pathlib import Path
 import leadline
 from leadline.checks.files.study import StudyFile
 from leadline.checks.plan import Planned, first_guess, load_seconds
-from leadline.design.profiling import profiled
+from leadline.design.profiling import in_turn, profiled
 from leadline.host.base import TrialHost
 from leadline.host.watchdog import Watchdog
 from leadline.layouts import idle_cpus, layout_of, measured, wash_out_of
@@ -147,7 +147,9 @@ def _load(runner: TrialRunner, running: Sequence[Attempt], changes: _Slots) -> N
 
 
 class _Slots:
-    """Begins and ends the slots of a block's instances in their turns, where live levels change in them."""
+    """Begins and ends the slots of a block's instances in their turns, where live levels change in them; and, in turns
+    without slots, profiles.
+    """
 
     def __init__(self, attempts: Sequence[Attempt]) -> None:
         self._attempts = attempts
@@ -159,6 +161,7 @@ class _Slots:
         self._turns = sorted(turns, key=lambda one: one[0].begin)
         self._now: list[SlotChanges] = []
         self._before: list[SlotChanges] = []  # had their turn, and may still have a profile taken
+        self._sampled: Sequence[Attempt] = []  # without slots, with a profile taken
         self._begun = -1.0
 
     def on_turn(self, index: int, due_ns: int, clock: LoadClock) -> None:
@@ -172,6 +175,9 @@ class _Slots:
             attempt.changes.look()
             attempt.changes.begin(number, due_ns, clock)
             self._rest()
+        elif attempt.changes is None:
+            here = number >= 0 and attempt.has_profile and in_turn(attempt.planned.position, number)
+            self._sample([attempt] if here else [])
 
     def _hold(self) -> None:
         for changes in self._now:
@@ -184,10 +190,20 @@ class _Slots:
                 changes.profile(False)
         self._before = []
 
+    def _sample(self, attempts: Sequence[Attempt]) -> None:
+        """Have profiles of these taken, and of no other any more."""
+        for attempt in attempts:
+            attempt.system.profile(True)
+        for attempt in self._sampled:
+            if all(attempt is not other for other in attempts):
+                attempt.system.profile(False)
+        self._sampled = attempts
+
     def finish(self) -> None:
         """After the load: the last slot's levels held; what each instance, and the host, has now."""
         self._hold()
         self._rest()
+        self._sample([])
         for attempt in self._attempts:
             if attempt.changes is not None:
                 attempt.changes.look()

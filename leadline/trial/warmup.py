@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from leadline.design.order import block_seed
+from leadline.design.seeds import block_seed
 from leadline.model.errors import TrialFailure
 from leadline.model.plan import Turn
 from leadline.model.record import NOT_SETTLED, WARM_UP

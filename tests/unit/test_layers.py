@@ -3,6 +3,7 @@
 import ast
 from collections import Counter
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 from package_source import PACKAGE as ROOT
@@ -81,6 +82,37 @@ def test_imports_point_downward() -> None:
                 if target != layer and target not in ALLOWED[layer]:
                     wrong.append(f"{path.relative_to(ROOT)} imports {name}")
     assert not wrong, "\n".join(sorted(set(wrong)))
+
+
+# Tables of modules that are imported by their names: what each of these defines.
+TABLES = {
+    "leadline.design.kinds": {"KIND", "KINDS"},
+    "leadline.layouts.__init__": {"LAYOUT"},
+    "leadline.load.generators.run": {"GENERATOR"},
+    "leadline.host.registry": {"HOST"},
+    "leadline.host.knobs.__init__": {"FAMILY"},
+}
+
+
+def defined(path: Path) -> set[str]:
+    """Names that a module assigns."""
+    targets = [target for node in tree(path).body if isinstance(node, ast.Assign) for target in node.targets]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """So each may be imported first. What functions import does not count."""
+    files = {".".join(("leadline", *path.relative_to(ROOT).with_suffix("").parts)): path for path in ROOT.rglob("*.py")}
+    graph = {}
+    for name, path in files.items():
+        top = [node for node in tree(path).body if isinstance(node, ast.ImportFrom) and node.module]
+        named = {f"{node.module}.{alias.name}" for node in top for alias in node.names}
+        graph[name] = ({str(node.module) for node in top} | named) & files.keys()
+        if name in TABLES:
+            room = name.rpartition(".")[0] + "."
+            graph[name] |= {other for other in files if other.startswith(room) and TABLES[name] & defined(files[other])}
+            graph[name].discard(name)
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 
 def test_the_pure_core_does_not_touch_the_world() -> None:

@@ -14,7 +14,7 @@ from leadline.analysis.contrasts import Change, Pair, contrasts, residual
 from leadline.analysis.linear import Residual, detectable
 from leadline.analysis.maxt import max_t
 from leadline.analysis.table import inside, response_kind
-from leadline.design.order import derived
+from leadline.design.seeds import derived
 from leadline.layouts import layout_of
 from leadline.model.bounds import RawLevel
 from leadline.model.errors import BLAMED

@@ -5,7 +5,8 @@ import itertools
 import pytest
 
 from leadline.design.forks import booted, warmed, work
-from leadline.design.kinds import KINDS, DesignError
+from leadline.design.kind import DesignError
+from leadline.design.kinds import KINDS
 from leadline.design.make import make_plan, plan_from_json, plan_to_json
 from leadline.layouts.check import plan_problems
 from leadline.model.design import Design

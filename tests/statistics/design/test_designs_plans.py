@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leadline.design.kinds import KINDS, DesignError
+from leadline.design.kind import DesignError
+from leadline.design.kinds import KINDS
 from leadline.design.make import make_plan, plan_from_json, plan_to_json
 from leadline.design.properties import describe_design, properties_text
 from leadline.layouts.check import BLOCKS, check_plan

@@ -1,17 +1,16 @@
-"""Which slots and instances have a profile: half, of every treatment alike; of trials that run alone, all."""
+"""When a profile is taken: in half of the slots, of every treatment alike, or in half of each trial's time."""
 
 import itertools
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 
-from leadline.design.profiling import middle_half, profiled
-from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Slot, Treatment, Turn
+from leadline.design.profiling import in_turn, middle_half, profiled
+from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Slot, Treatment
 
 
 def _plan(treatments: list[dict[str, int]], trials: int, repeats: int = 0, seed: int = 3) -> Plan:
-    """``repeats``: of each treatment in the slots of every trial; without, an instance has one and a block all."""
+    """``repeats``: of each treatment in the slots of every trial; without, a trial has one and a block all."""
     made = [Treatment.of(levels) for levels in treatments]  # type: ignore[arg-type]
     factors = tuple(Factor(name, tuple(sorted({at[name] for at in treatments})), 0) for name in treatments[0])
     rows = []
@@ -20,8 +19,7 @@ def _plan(treatments: list[dict[str, int]], trials: int, repeats: int = 0, seed:
             slots = tuple(Slot(at, 6.0 * at, 6.0, treatment) for at, treatment in enumerate(made * repeats))
             rows.append(PlannedTrial(block, block, block, Role.TREATMENT, made[0], 1, slots=slots))
         else:
-            turns = (Turn(0.0, 6.0, False),)
-            rows += [PlannedTrial(0, block, block, Role.TREATMENT, treatment, 1, turns=turns) for treatment in made]
+            rows += [PlannedTrial(0, block, block, Role.TREATMENT, treatment, 1) for treatment in made]
     rows = [PlannedTrial(at, *list(vars(row).values())[1:]) for at, row in enumerate(rows)]
     return Plan("any", seed, factors, tuple(rows))
 
@@ -42,8 +40,8 @@ def _counts(plan: Plan) -> tuple[Counter[str], Counter[str]]:
 
 @pytest.mark.parametrize(
     "plan",
-    [_plan(CUBE, 8, 1), _plan(CUBE, 4), _plan(ONE, 8, 2), _plan(ONE, 6), _plan(ONE, 6, 1), _plan(ONE[:2], 4, 3)],
-    ids=["cube in slots", "cube", "one in slots", "one", "one, once in slots", "two, thrice in slots"],
+    [_plan(CUBE, 8, 1), _plan(ONE, 8, 2), _plan(ONE, 6, 1), _plan(ONE[:2], 4, 3)],
+    ids=["cube", "one", "one, once", "two, thrice"],
 )
 def test_half_of_each_treatment(plan: Plan) -> None:
     chosen, whole = _counts(plan)
@@ -51,12 +49,13 @@ def test_half_of_each_treatment(plan: Plan) -> None:
     assert profiled(plan) == profiled(plan)
 
 
-def test_trials_that_run_alone_all_have_a_profile_in_their_middle_half() -> None:
+def test_every_trial_without_slots_has_a_profile_in_half_of_its_time() -> None:
     plan = _plan(ONE, 3)
-    plan = replace(plan, trials=tuple(replace(trial, turns=()) for trial in plan.trials))
     assert profiled(plan) == {(trial.position, None) for trial in plan.trials}
     assert middle_half(30.0) == (7.5, 22.5)
     assert middle_half(6.0) is None
+    assert [in_turn(0, number) for number in range(4)] == [True, False] * 2
+    assert [in_turn(1, number) for number in range(4)] == [False, True] * 2
 
 
 def test_half_of_a_factorial_in_an_instance_is_balanced() -> None:
@@ -75,10 +74,3 @@ def test_half_of_a_fraction_holds_each_level_equally_often() -> None:
     for trial in plan.trials:
         half = [slot.treatment for slot in trial.slots if (trial.position, slot.index) in profiled(plan)]
         assert {sum(int(str(at[name])) for at in half) for name in "abcdef"} == {4}
-
-
-def test_a_block_of_two_treatments_has_a_profile_of_both_or_none() -> None:
-    plan = _plan(ONE[:2], 6)
-    for block in range(6):
-        chosen = [trial for trial in plan.trials if trial.block == block and (trial.position, None) in profiled(plan)]
-        assert len(chosen) == (0 if block % 2 else 2)

@@ -11,7 +11,7 @@ from lab_fakes import CACHE, POOL, FakeHost
 
 from leadline.checks.files.study import parse_study
 from leadline.checks.plan import cost, plan_study
-from leadline.design.kinds import DesignError
+from leadline.design.kind import DesignError
 from leadline.design.make import make_plan, plan_from_json, plan_to_json
 from leadline.design.slots import CarryOver, abba, random_blocks, williams, williams_square
 from leadline.layouts import assumed_wash_out, steady_seconds, switchback_plan

@@ -7,7 +7,7 @@ import pytest
 
 from leadline.analysis.contrasts import contrasts, mean_contrasts
 from leadline.checks.plan import plan_study
-from leadline.design.kinds import DesignError
+from leadline.design.kind import DesignError
 from leadline.design.make import make_plan
 from leadline.experiments.tuning import measured, part_file
 from leadline.layouts.check import plan_problems

@@ -545,3 +545,15 @@ def test_profiles_are_taken_in_half_of_the_slots(tmp_path: Path, text: str, star
     assert begun == (len(profiled(record.plan)) + instances if starts else 0), "one more in each, to set it up"
     assert 2 * len(profiled(record.plan)) == slots
     assert not any(system.profiles[-1:])
+
+
+def test_instances_without_slots_have_a_profile_in_every_second_turn(tmp_path: Path) -> None:
+    system = FakeSystem(FakeHost())
+    result, store = run(tmp_path, system)
+    record = store.load(result.study_id)
+    assert result.complete
+    turns = [sum(not turn.warm_up for turn in trial.planned.turns) for trial in record.trials]
+    instances = len(record.trials)
+    assert min(turns) > 2
+    assert abs(2 * (sum(system.profiles) - instances) - sum(turns)) <= instances, "one more in each, to set it up"
+    assert system.profiles.count(False) == system.profiles.count(True)
