@@ -139,7 +139,7 @@ class StackUnderLoad:
         return starved_calls(file, plan, settings)
 
     def first_overhead(self) -> float:
-        return EMULATED if self._study.stack.in_guest and facts.known() != "works" else OVERHEAD
+        return EMULATED if self._study.stack.in_guest and facts.kvm_known() != "works" else OVERHEAD
 
     def load_document(self) -> dict[str, object]:
         """In seconds; variables as the driver is given them."""

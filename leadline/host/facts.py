@@ -29,7 +29,7 @@ Known = Literal["absent", "untried", "works", "fails"]
 _DEVICE, _BOOT = Path("/dev/kvm"), Path("/proc/sys/kernel/random/boot_id")
 
 
-def known() -> Known:
+def kvm_known() -> Known:
     """Of the device ``/dev/kvm``."""
     if not _DEVICE.exists():
         return "absent"
@@ -42,7 +42,7 @@ def known() -> Known:
     return "works" if answer == "works" else "fails"
 
 
-def remember(works: bool) -> None:
+def remember_kvm(works: bool) -> None:
     """What a test boot told. Raises OSError."""
     _file().parent.mkdir(parents=True, exist_ok=True)
     _file().write_text(f"{_boot()} {'works' if works else 'fails'}\n", encoding="utf-8")

@@ -77,7 +77,7 @@ def merge(histograms: Iterable[Histogram]) -> Histogram:
     return Histogram(values, counts)
 
 
-def read(path: Path, begin: float | None = None, end: float | None = None) -> Mapping[str, Histogram]:
+def read_histograms(path: Path, begin: float | None = None, end: float | None = None) -> Mapping[str, Histogram]:
     """Histograms by tag of the intervals that start within [begin, end) unix seconds.
 
     An unreadable line is left out; a missing file gives no histograms.
@@ -229,7 +229,7 @@ def _log(trial: TrialFiles, kind: str) -> dict[str, Histogram]:
         return {}
     phases = trial.phases
     begin, end = (phases.steady_from, phases.steady_until) if phases else (None, None)
-    tags = read(directory / "driver" / f"{kind}.hlog", begin, end)
+    tags = read_histograms(directory / "driver" / f"{kind}.hlog", begin, end)
     named = {tag: h for tag, h in tags.items() if tag and h.total}
     whole = merge(named.values() if named else tags.values())
     return {ALL: whole, **named} if whole.total else {}

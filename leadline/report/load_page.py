@@ -86,7 +86,7 @@ def _figures(directory: Path, summary: Mapping[str, Any], problems: list[str]) -
     begin, end = (summary.get("phases") or {}).get("steady") or (0.0, float("inf"))
     curves = {}
     for kind in ("response", "service"):
-        tags = latency.read(directory / f"{kind}.hlog", started + begin, started + end)
+        tags = latency.read_histograms(directory / f"{kind}.hlog", started + begin, started + end)
         whole = latency.merge(tags.values())
         if whole.total:
             curves[_NAME, kind] = (whole,)

@@ -22,7 +22,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
-from leadline.load.cluster.run import check, run
+from leadline.load.cluster.run import check_drivers, run_drivers
 from leadline.load.result import read_summary
 from leadline.load.series import responses_between, steady_series
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
@@ -177,7 +177,7 @@ def test_two_hosts_bear_one_load(far: list[DriverHost], server: int, scenario: P
     rate, seconds, out = 90, 3, tmp_path / "out"
     said: list[str] = []
     options = f"--url http://127.0.0.1:{server} --arrivals constant --rate {rate} --steady {seconds}s --ramp-up 1s"
-    assert run(str(scenario), [*options.split(), "--out", str(out), "--progress", "json"], far, said.append)
+    assert run_drivers(str(scenario), [*options.split(), "--out", str(out), "--progress", "json"], far, said.append)
 
     result = read_summary(out)
     parts = {name: read_summary(out / "drivers" / name) for name in "ab"}
@@ -245,7 +245,7 @@ def test_a_lost_driver_ends_the_run_as_infrastructure(
 
     began = time.monotonic()
     with pytest.raises(TrialFailure, match=r"driver b \(ip netns exec .*\): lost: ended by signal 9") as failure:
-        run(str(scenario), [*options, "--out", str(tmp_path / "out")], far, kill)
+        run_drivers(str(scenario), [*options, "--out", str(tmp_path / "out")], far, kill)
     assert failure.value.failure_class is FailureClass.INFRASTRUCTURE
     assert len(killed) == 1
     assert time.monotonic() - began < 30
@@ -270,17 +270,17 @@ def test_what_was_started_ends_with_leadline(
 
 
 def test_hosts_are_looked_at_before_anything_runs(far: list[DriverHost], scenario: Path, tmp_path: Path) -> None:
-    lines = check(far)
+    lines = check_drivers(far)
     assert [line.split(":")[0] for line in lines] == ["driver a", "driver b"]
     assert all(" CPUs" in line and " ms from this one's" in line for line in lines)
     missing = DriverHost(name="c", via="ip netns exec no-such-host")
     with pytest.raises(TrialFailure, match=r"driver c \(ip netns exec no-such-host\): .*no-such-host"):
-        check([*far, missing])
+        check_drivers([*far, missing])
     scenario.write_text(SCENARIO.replace("mix:", "mixx:"))
     with pytest.raises(UsageError, match=r"unknown key `mixx`"):
-        run(str(scenario), ["--url", "http://127.0.0.1:9", "--out", str(tmp_path / "out")], far, print)
+        run_drivers(str(scenario), ["--url", "http://127.0.0.1:9", "--out", str(tmp_path / "out")], far, print)
     with pytest.raises(UsageError, match="--share cannot stand beside --drivers"):
-        run(str(scenario), ["--url", "http://127.0.0.1:9", "--share", "0-1/2"], far, print)
+        run_drivers(str(scenario), ["--url", "http://127.0.0.1:9", "--share", "0-1/2"], far, print)
     assert left_behind(tmp_path) == []
 
 
@@ -327,7 +327,7 @@ def test_a_host_behind_ssh(sshd: DriverHost, server: int, scenario: Path, tmp_pa
     out = tmp_path / "out"
     options = f"--url http://127.0.0.1:{server} --users 6 --var x=1 --steady 1s --out {out}".split()
     scenario.write_text(SCENARIO.replace("mix:", "parameters: { x: 0 }\nmix:"))
-    assert run(str(scenario), options, [home, sshd], print)
+    assert run_drivers(str(scenario), options, [home, sshd], print)
     result = read_summary(out)
     parts = [read_summary(out / "drivers" / name) for name in ("local", "far")]
     assert result.all.ok == sum(part.all.ok for part in parts)
@@ -351,11 +351,11 @@ def test_a_host_behind_ssh(sshd: DriverHost, server: int, scenario: Path, tmp_pa
 
     options = f"--url http://127.0.0.1:{server} --users 2 --steady 60s --progress json --out {tmp_path}/two".split()
     with pytest.raises(TrialFailure, match=r"driver far .*: lost: the connection was lost") as failure:
-        run(str(scenario), options, [home, sshd], cut)
+        run_drivers(str(scenario), options, [home, sshd], cut)
     assert failure.value.failure_class is FailureClass.INFRASTRUCTURE
     drivers = [line for line in running(tmp_path) if "leadline-load run" in line]
     until(lambda: not any("leadline-load run" in line for line in running(tmp_path)), 10, f"{drivers} still there")
 
     wrong = sshd.model_copy(update={"via": sshd.via.replace(f"{tmp_path}/ssh/user", f"{tmp_path}/ssh/host")})
     with pytest.raises(TrialFailure, match=r"driver far .*: cannot be reached: .*Permission denied"):
-        check([wrong])
+        check_drivers([wrong])

@@ -60,8 +60,8 @@ READERS: dict[str, tuple[str, Read]] = {
     "frames": ("host.frames", lambda folder: list(read_frames(folder / "host.frames"))),
     "completions": (str(FILE), lambda folder: completion_between(folder, 0, 9e9)),
     "series": ("host.parquet", lambda folder: read_series(folder / "host.parquet")),
-    "a guest's figures": ("figures", lambda folder: instructions.read(folder / "figures")),
-    "a kernel's facts": ("sealed.json", debian.facts_of),
+    "a guest's figures": ("figures", lambda folder: instructions.read_figures(folder / "figures")),
+    "a kernel's facts": ("sealed.json", debian.sealed_facts),
 }
 
 

@@ -27,9 +27,7 @@ from leadline.cli.options import (
 )
 from leadline.cli.output import end_with, errors, print_json, say
 from leadline.load.against import LoadChange, LoadComparison, compare, comparison_document, read_load, run_alternately
-from leadline.load.cluster.run import check as check_drivers
-from leadline.load.cluster.run import read_drivers
-from leadline.load.cluster.run import run as run_together
+from leadline.load.cluster.run import check_drivers, read_drivers, run_drivers
 from leadline.load.command import OUT, check_bounds, judge, of_url, run_scenario, scenario_schema
 from leadline.load.driver import option_value
 from leadline.load.generators.base import Job
@@ -234,7 +232,7 @@ def _with_preset(preset: str, scenario: str, arguments: list[str]) -> list[str]:
 def _run(scenario: str, arguments: Sequence[str], drivers: str | None) -> int:
     """The exit code of the driver, or of several."""
     if drivers is not None:
-        passed = run_together(scenario, arguments, read_drivers(drivers), typer.echo)
+        passed = run_drivers(scenario, arguments, read_drivers(drivers), typer.echo)
         return 130 if passed is None else int(not passed)
     code = run_scenario(scenario, arguments)
     if code < 0:

@@ -410,13 +410,13 @@ _DEAD_MAN = 5.0  # seconds
 _POLL = 0.1
 
 
-def check(drivers: Sequence[DriverHost]) -> list[str]:
+def check_drivers(drivers: Sequence[DriverHost]) -> list[str]:
     """A sentence about every host. Raises TrialFailure(infrastructure) for the first that cannot be used."""
     with Scratch() as place, watched_starts(_DEAD_MAN) as start, Cluster(drivers, place, place, start) as cluster:
         return list(told(cluster.open()))
 
 
-def run(
+def run_drivers(
     scenario: str, options: Sequence[str], drivers: Sequence[DriverHost], say: Callable[[str], None]
 ) -> bool | None:
     """Runs the drivers with the options of leadline-load; whether they passed, None when the user ended them before

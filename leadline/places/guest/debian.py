@@ -262,7 +262,7 @@ _SEAL = "sealed.json"
 Facts = Mapping[str, Any]
 
 
-def facts_of(directory: Path) -> Facts | None:
+def sealed_facts(directory: Path) -> Facts | None:
     """What was recorded when it was made, and ``digest``; None for what is not complete. Nothing is verified."""
     try:
         return json_object_file(directory / _SEAL)
@@ -276,7 +276,7 @@ def facts_of(directory: Path) -> Facts | None:
 
 def verified(directory: Path) -> Facts:
     """The same after the digest was taken again. Raises LeadlineError for files that changed."""
-    facts = facts_of(directory)
+    facts = sealed_facts(directory)
     if facts is None:
         raise LeadlineError(f"{directory} is not complete; remove it and fetch again")
     digest = digest_of(directory)
@@ -288,7 +288,7 @@ def verified(directory: Path) -> Facts:
     return facts
 
 
-def make(target: Path, fill: Callable[[Path], Facts]) -> Facts:
+def make_sealed(target: Path, fill: Callable[[Path], Facts]) -> Facts:
     """``fill`` an empty directory, then seal it as ``target``; what is half done is thrown away.
 
     The caller holds the lock of ``target.parent``. Raises what ``fill`` raises, TrialFailure(infrastructure) on a full

@@ -283,8 +283,8 @@ def provision(name: str, progress: Progress, renew: bool = False) -> Kernel:
             return _opened(directory, name)
         listed = _chosen(name, progress, _MINUTE if renew else _HOUR)
         target = _directory() / f"{listed.release}_{listed.version}"
-        if debian.facts_of(target) is None:
-            debian.make(target, partial(_fill, listed, progress))
+        if debian.sealed_facts(target) is None:
+            debian.make_sealed(target, partial(_fill, listed, progress))
     return _opened(target, name)
 
 
@@ -295,11 +295,11 @@ def busybox(progress: Progress) -> Path:
         return Path(path)
     with _locked(progress):
         target = _directory() / "busybox"
-        if debian.facts_of(target) is None:
+        if debian.sealed_facts(target) is None:
             listed = [package for package in _archive().packages(progress, _HOUR) if package.name == "busybox-static"]
             if not listed:
                 raise UsageError("no static busybox is here and Debian's lists have none: install busybox-static")
-            debian.make(target, partial(_fill_busybox, listed[-1], progress))
+            debian.make_sealed(target, partial(_fill_busybox, listed[-1], progress))
         debian.verified(target)
     return target / "busybox"
 
@@ -328,7 +328,7 @@ def _locked(progress: Progress) -> AbstractContextManager[None]:
 
 def _cached() -> list[debian.Facts]:
     """Of kernels of Debian, the newest of each name last."""
-    facts_ = [facts for path in _directory().glob("*_*") if (facts := debian.facts_of(path))]
+    facts_ = [facts for path in _directory().glob("*_*") if (facts := debian.sealed_facts(path))]
     return sorted(facts_, key=lambda facts: _age(facts["version"]))
 
 
@@ -390,8 +390,8 @@ def _fill(listed: Listed, progress: Progress, work: Path) -> debian.Facts:
 def _local(name: str, progress: Progress) -> Kernel:
     source = Source.of(name)
     target = _directory() / f"local-{source.key()}"
-    if debian.facts_of(target) is None:
-        debian.make(target, partial(source.fill, progress))
+    if debian.sealed_facts(target) is None:
+        debian.make_sealed(target, partial(source.fill, progress))
     return _opened(target, name)
 
 

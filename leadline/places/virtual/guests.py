@@ -379,7 +379,7 @@ class Guests:
         if self._study.time == "real":
             test = self._boot(pasts[0])
             self._accelerator = verdict = machine.probe(self._local, test, self._work / "accelerator")
-            facts.remember(verdict.name == "kvm")
+            facts.remember_kvm(verdict.name == "kvm")
             self._host.about["guest.accelerator"] = verdict.meaning
             message(f"guests run with {verdict.meaning}")
 

@@ -65,7 +65,7 @@ class Figures:
     cpu: Mapping[str, int] = field(default_factory=dict)  # ticks of all CPUs by kind
 
 
-def read(path: Path) -> Figures:
+def read_figures(path: Path) -> Figures:
     """As the guest's script wrote them. Raises OSError, ReceivedError."""
     with reading(str(path)):
         return _read_figures(path)
@@ -168,7 +168,7 @@ def added(directory: Path) -> Added:
 
     Raises OSError, LeadlineError, also where a counter of CPU went back.
     """
-    before, after = (read(directory / "raw" / f"figures-{moment}") for moment in ("before", "after"))
+    before, after = (read_figures(directory / "raw" / f"figures-{moment}") for moment in ("before", "after"))
     driver = read_summary(directory / "driver").driver
     totals: dict[str, float] = defaultdict(float)
     for key, (part, counts) in after.threads.items():
@@ -192,7 +192,7 @@ def added(directory: Path) -> Added:
     return Added(changed, groups, busy, after.memory)
 
 
-def responses(load: Added, transactions: int, seconds: float) -> dict[str, float]:
+def fork_responses(load: Added, transactions: int, seconds: float) -> dict[str, float]:
     """CPU a transaction in ms, by service and together, in user mode and in the kernel; the guest's CPU and context
     switches, ``seconds``: of the load; its services' memory in MiB.
     """
@@ -379,7 +379,7 @@ def _read(told: Path, _changed: int) -> Symbols:
 def tell(outcome: Outcome, symbols: Symbols) -> None:
     """What a fork executed, beside the files that it sent. Raises OSError, ReceivedError."""
     blocks = outcome.console.parent / BLOCKS
-    threads = read(outcome.files / "figures-after").threads
+    threads = read_figures(outcome.files / "figures-after").threads
     parts = {process: part for (process, *_), (part, _) in threads.items() if part in SERVICES}
     with reading(str(blocks)):
         mapped = Mapped(read_text(outcome.files / MAPS), parts)

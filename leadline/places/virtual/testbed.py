@@ -67,7 +67,7 @@ class GuestRecording(DriverRecording):
         measured = measure_turns(directory, startup, [summary.phases.steady])
         totals = instructions.added(directory)
         transactions = sum(total.ok for total in summary.total.values())
-        more = instructions.responses(totals, transactions, summary.phases.drained)
+        more = instructions.fork_responses(totals, transactions, summary.phases.drained)
         return replace(measured, responses={**measured.responses, **more})
 
     def machine_use(
@@ -261,7 +261,7 @@ class GuestTestbed(MachineTestbed):
         self._parallel(file)
         planned = plan_guests(file, self._kind, self.knobs(file), idle_settings)
         unchecked = [*planned.unchecked, *self._kernels_not_checked(file, planned)]
-        if self._kind == "vm" and (why := _EMULATED.get(facts.known())):
+        if self._kind == "vm" and (why := _EMULATED.get(facts.kvm_known())):
             note = f"{len(planned.plan.trials)} emulated boots and starts of about {EMULATED:g} s each: {why}."
             planned = replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, note)))
         return replace(planned, unchecked=tuple(unchecked))

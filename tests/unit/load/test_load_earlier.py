@@ -53,7 +53,7 @@ def fake_driver(place: Path, words: str) -> Path:
 
 
 def together(out: Path, *options: str) -> None:
-    cluster_command.run("brokerage-json", ["--out", str(out), *options], [HERE], lambda _: None)
+    cluster_command.run_drivers("brokerage-json", ["--out", str(out), *options], [HERE], lambda _: None)
 
 
 def generator(out: Path, *options: str) -> None:

@@ -42,7 +42,7 @@ def test_histograms_agree_with_the_values_recorded(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     values = (rng.lognormal(15, 1.2, 4000)).astype(int)
     write_log(tmp_path / "r.hlog", [(0.0, "a", values[:2500].tolist()), (1.0, "a", values[2500:].tolist())], T0)
-    found = latency.read(tmp_path / "r.hlog")["a"]
+    found = latency.read_histograms(tmp_path / "r.hlog")["a"]
     assert found.total == 4000
     for q in (0.0, 0.5, 0.9, 0.99, 0.999, 1.0):
         exact = np.sort(values)[max(0, int(np.ceil(q * 4000)) - 1)] / 1e6
@@ -52,7 +52,7 @@ def test_histograms_agree_with_the_values_recorded(tmp_path: Path) -> None:
 def test_only_the_intervals_of_the_steady_state_count(tmp_path: Path) -> None:
     lines = [(float(second), "a", [1_000_000 * (second + 1)]) for second in range(10)]
     write_log(tmp_path / "r.hlog", lines, T0)
-    found = latency.read(tmp_path / "r.hlog", T0 + 3, T0 + 7)["a"]
+    found = latency.read_histograms(tmp_path / "r.hlog", T0 + 3, T0 + 7)["a"]
     assert found.total == 4
     assert found.values[0] == pytest.approx(4, rel=2e-3)
     assert found.values[-1] == pytest.approx(7, rel=2e-3)
@@ -61,7 +61,7 @@ def test_only_the_intervals_of_the_steady_state_count(tmp_path: Path) -> None:
 def test_merging_counts_and_never_averages(tmp_path: Path) -> None:
     write_log(tmp_path / "a.hlog", [(0.0, "x", [1_000_000] * 99)], T0)
     write_log(tmp_path / "b.hlog", [(0.0, "x", [1_000_000_000])], T0)
-    parts = [latency.read(tmp_path / name)["x"] for name in ("a.hlog", "b.hlog")]
+    parts = [latency.read_histograms(tmp_path / name)["x"] for name in ("a.hlog", "b.hlog")]
     whole = latency.merge(parts)
     assert whole.total == 100
     assert whole.quantile(0.99) == pytest.approx(1, rel=2e-3)  # an average of the two 99th percentiles says 500

@@ -417,12 +417,12 @@ def test_a_seal_covers_every_file(tmp_path: Path) -> None:
         tree_of(work, {"a/b": b"1", "c": b"2"})
         return {"name": "x"}
 
-    digest = debian.make(target, fill)["digest"]
+    digest = debian.make_sealed(target, fill)["digest"]
     assert debian.verified(target)["digest"] == digest
     (target / "c").rename(target / "d")
     with pytest.raises(LeadlineError, match="was changed"):
         debian.verified(target)
-    assert debian.facts_of(tmp_path / "none") is None
+    assert debian.sealed_facts(tmp_path / "none") is None
 
 
 VERSIONS = {

@@ -128,7 +128,7 @@ def test_cpu_is_that_of_the_services_groups() -> None:
         "database": {"usage": 5_000, "user": 3_250, "system": 1_750},
     }
     load = instructions.Added({"server.cpu_ns": 8e6, "driver.cpu_ns": 9e6}, groups, 0.9, {"server": 17 << 19})
-    assert instructions.responses(load, 5, 2.0) == {
+    assert instructions.fork_responses(load, 5, 2.0) == {
         "server_cpu_per_transaction": 2.0,
         "database_cpu_per_transaction": 1.0,
         "cpu_per_transaction": 3.0,
@@ -138,14 +138,14 @@ def test_cpu_is_that_of_the_services_groups() -> None:
         "host_cpu": 0.9,
         "memory": 8.5,
     }
-    assert instructions.responses(instructions.Added({"server.cpu_ns": 1.0}), 0, 4.0) == {}
+    assert instructions.fork_responses(instructions.Added({"server.cpu_ns": 1.0}), 0, 4.0) == {}
 
 
 def test_context_switches_of_the_guest_and_its_services() -> None:
     counts = {"stat.ctxt": 600.0, "server.waits": 90.0, "server compiler.preemptions": 10.0, "driver.waits": 7.0}
-    assert instructions.responses(instructions.Added(counts), 5, 2.0) == {
+    assert instructions.fork_responses(instructions.Added(counts), 5, 2.0) == {
         "context_switches": 300.0,
         "context_switches_per_transaction": 120.0,
         "server_context_switches_per_transaction": 20.0,
     }
-    assert instructions.responses(instructions.Added(counts), 0, 2.0) == {}
+    assert instructions.fork_responses(instructions.Added(counts), 0, 2.0) == {}

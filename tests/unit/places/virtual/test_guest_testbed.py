@@ -98,7 +98,7 @@ def test_boots_in_real_time_are_counted_as_emulated_unless_a_test_boot_told_othe
     monkeypatch.setattr(facts, "_BOOT", tmp_path / "boot")
     monkeypatch.setattr(facts, "_file", lambda: tmp_path / "told")
     if tried:
-        facts.remember(tried.endswith("works"))
+        facts.remember_kvm(tried.endswith("works"))
         (tmp_path / "told").write_text((tmp_path / "told").read_text().replace("now", tried.split()[0]))
     file = study(STUDY.replace("virtual-time", "vm").replace("{ kind: forks, worlds: 3 }", "{ replicates: 3 }"))
     planned = GuestTestbed(tmp_path, kind="vm").plan(file)
