@@ -17,7 +17,7 @@ BROKERAGE = "users: 12, variables: { think: 100ms }"
 DEALERSHIP = (
     "scenario: dealership, load_units: 2, variables: { injection_rate: 2, dealer_cycle: 1s, plant_cycle: 250ms }"
 )
-DATABASE, _, COLLECTOR, COMPILER, _ = MEASURED
+DATABASE, _, COLLECTOR, *_ = MEASURED
 SERVERS = {
     "tomcat": ("brokerage", BROKERAGE),
     "liberty": ("brokerage", BROKERAGE),
@@ -51,9 +51,9 @@ question: Where does what was planted show?
 stack: { app: APP, server: SERVER, mode: direct, java: JAVA }
 workload: { LOAD, ramp_up: 8s, steady: 16s, ramp_down: 1s }
 factors:
-  jvm.collector: [g1, zgc]
+  jvm.heap: [256m, 64m]
   jvm.flag.ReservedCodeCacheSize: [251658240, 6291456]
-settings: { jvm.heap: 256m, app.extra_allocation: 2000 }
+settings: { app.extra_allocation: 2000 }
 design: { kind: full-factorial, replicates: 3, seed: 5 }
 responses: [cpu_per_transaction, mean]
 """
@@ -98,7 +98,9 @@ def test_a_cost_of_code_or_of_a_wait_is_named(tmp_path: Path, server: str) -> No
 
 
 @pytest.mark.parametrize("server", ["tomcat"])
-def test_another_collector_and_a_compiler_that_starves_are_named(tmp_path: Path, server: str) -> None:
+def test_of_a_heap_that_is_too_small_the_collector_is_named_and_of_a_code_cache_the_code(
+    tmp_path: Path, server: str
+) -> None:
     levels = _run(tmp_path, RESTARTED, server)["profile"]["levels"]
-    assert (COLLECTOR,) in _named(levels, "jvm.collector")
-    assert (COMPILER,) in _named(levels, "jvm.flag.ReservedCodeCacheSize")
+    assert (COLLECTOR,) in _named(levels, "jvm.heap")
+    assert {path[0] for path in _named(levels, "jvm.flag.ReservedCodeCacheSize")} & {"server", "application"}

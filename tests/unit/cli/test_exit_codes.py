@@ -224,7 +224,7 @@ def looks(monkeypatch: pytest.MonkeyPatch, how: EndKind) -> None:
 
 
 def drivers(monkeypatch: pytest.MonkeyPatch, passed: bool | None) -> None:
-    monkeypatch.setattr(load, "run_together", lambda *_: passed)
+    monkeypatch.setattr(load, "run_drivers", lambda *_: passed)
 
 
 def driver(monkeypatch: pytest.MonkeyPatch, code: int) -> None:
