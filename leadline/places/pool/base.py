@@ -204,7 +204,7 @@ class Pool(Protocol):
         """How each host stands now. Raises PoolSilentError."""
 
     def look(self, job: Mapping[str, Any]) -> list[PoolHost]:
-        """How each host stands for a job of this kind (``leadline.places.pool.job.Job``); changes nothing. Raises
+        """How each host stands for a job of this kind (``leadline.places.pool.job.PoolJob``); changes nothing. Raises
         PoolSilentError.
         """
 
