@@ -457,7 +457,7 @@ def _cost_sentence(cost: tuple[float, Interval] | None, where: str) -> str:
     if cost is None:
         return "What profiles cost cannot be told here; they were taken in all treatments alike."
     percent, interval = cost
-    return (
-        f"Profiles cost {signed(percent)} % of CPU per transaction [{signed(interval.low)}, {signed(interval.high)}]; "
-        f"they were taken in {where}, so no effect has it in it."
-    )
+    figures = f"{signed(percent)} % of CPU per transaction [{signed(interval.low)}, {signed(interval.high)}]"
+    nothing = interval.low <= 0 <= interval.high
+    cost_ = f"What profiles cost is within the noise ({figures})" if nothing else f"Profiles cost {figures}"
+    return f"{cost_}; they were taken in {where}, so no effect has it in it."
