@@ -55,7 +55,7 @@ def profiles_of(record: StudyRecord) -> Series:
         for slot, spans in (windows or {None: trial.under_load}).items():
             seconds = pl.col("time_ns") / 1e9 + 0.5
             inside = table.filter(pl.any_horizontal([seconds.is_between(*span) for span in spans]))
-            stacks = inside.group_by("subject").agg(pl.col("value").sum())
+            stacks = inside.group_by("subject").agg(pl.col("value").sum()).sort("subject")
             if stacks.height:
                 profiles[trial.id, slot] = dict(zip(stacks["subject"], stacks["value"], strict=True))
             ended = pl.any_horizontal([(pl.col("time_ns") / 1e9).is_between(*span) for span in spans])

@@ -207,7 +207,7 @@ class Recorded:
             rows = series(self.series_dir, "statements", f"{metric}.per_s")
             seconds = pl.col("time_ns") / 1e9
             inside = rows.filter(pl.any_horizontal([(seconds > begin) & (seconds <= end) for begin, end in windows]))
-            sums = inside.group_by("subject").agg(pl.col("value").sum())
+            sums = inside.group_by("subject", maintain_order=True).agg(pl.col("value").sum())
             count = inside["time_ns"].n_unique()
             rates[metric] = {subject: value / count for subject, value in sums.iter_rows()}
         return {text: (rates["calls"].get(text, 0.0), ms) for text, ms in sorted(rates["ms"].items())}
@@ -488,7 +488,8 @@ class MachineLines:
             times = rows["time_ns"].to_numpy()
             inside = rows.filter(pl.col("time_ns") == int(times[int(np.argmin(np.abs(times - middle)))]))
         looks = max(1, inside["time_ns"].n_unique())
-        sums = inside.filter(pl.col("metric") == metric).group_by("subject").agg(pl.col("value").sum())
+        rows = inside.filter(pl.col("metric") == metric)
+        sums = rows.group_by("subject", maintain_order=True).agg(pl.col("value").sum())
         return {str(name): float(value) / looks / self._cpus for name, value in sums.iter_rows()}
 
     def _sum(self, metrics: Sequence[str], windows: Windows) -> float | None:

@@ -161,7 +161,8 @@ def _with_others(rows: pl.DataFrame) -> pl.DataFrame:
     """With ``LINES`` subjects at most, those with the largest sums, and "others"."""
     if rows["subject"].n_unique() <= LINES + 1:
         return rows
-    sums = rows.group_by("subject").agg(pl.col("value").sum()).sort("value", descending=True)
+    sums = rows.group_by("subject").agg(pl.col("value").sum())
+    sums = sums.sort("value", "subject", descending=[True, False])
     kept = pl.col("subject").is_in(sums["subject"].head(LINES).to_list())
     return rows.with_columns(pl.when(kept).then(pl.col("subject")).otherwise(pl.lit("others")).alias("subject"))
 
