@@ -23,6 +23,7 @@ from witnesses import MATRIX, matrix, until
 
 import leadline as package
 from leadline.host.paths import cache_dir
+from leadline.observe.table import read_series
 
 pytestmark = [pytest.mark.stack, pytest.mark.skipif(bool(missing()), reason=missing())]
 
@@ -73,7 +74,7 @@ TWO = f"""
 study: two
 question: Does the database have a host of its own?
 stack: {{ server: tomcat, hosts: {{ application: "ssh:app", database: "ssh:db" }} }}
-workload: {{ users: 4, variables: {{ think: 50ms }}, ramp_up: 2s, steady: 4s, ramp_down: 0s }}
+workload: {{ users: 4, variables: {{ think: 50ms }}, ramp_up: 2s, steady: 12s, ramp_down: 0s }}
 factors: {{ database.work_mem: [4m, 8m] }}
 settings: {{ {KNOB}: 0, jvm.heap: 128m, web.server: nginx }}
 design: {{ replicates: 2, sentinels: null, seed: 3 }}
@@ -309,6 +310,11 @@ def test_application_and_database_on_two_hosts(hosts: dict[str, Far], tmp_path: 
         assert trial["responses"]["driver_cpu_per_transaction"] > 0
         assert trial["responses"]["web_cpu_per_transaction"] > 0
         assert (directory / "logs" / "nginx.log").exists()
+        samples = read_series(directory / "series" / "profile.parquet")["time_ns"].to_numpy() / 1e9
+        begin, end = trial["phases"]["steady_from"], trial["phases"]["steady_until"]
+        assert begin < samples.min() < samples.max() < end, "of its middle half, by this host's clock"
+        assert not read_series(directory / "series" / "statements.parquet").is_empty()
+    assert "middle half of every trial" in document["analysis"]["profile"]["notes"][0]
     for far in (hosts["app"], hosts["db"]):
         assert far.processes() == []
         assert far.run("find", "/root/.cache/leadline/far", "-name", "two-*") == ""
