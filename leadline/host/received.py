@@ -298,9 +298,12 @@ def pack(files: Mapping[str, Path], target: IO[bytes]) -> None:
             archive.add(path, arcname=name, recursive=False)
 
 
-def below(directory: Path) -> dict[str, Path]:
-    """The directories and regular files below a directory by their names there, for an archive."""
-    paths = sorted(path for path in directory.rglob("*") if not path.is_symlink() and (path.is_dir() or path.is_file()))
+def below(directory: Path, links: bool = False) -> dict[str, Path]:
+    """The directories and regular files below a directory by their names there, for an archive. ``links``: symbolic
+    ones, too, which whoever unpacks it has to trust.
+    """
+    every = sorted(directory.rglob("*"))
+    paths = (path for path in every if (links if path.is_symlink() else path.is_dir() or path.is_file()))
     return {str(path.relative_to(directory)): path for path in paths}
 
 

@@ -310,13 +310,13 @@ class Connection:
         return place
 
     def send(self, directory: Path, place: str) -> None:
-        """A directory with all in it, at ``place``, whole or not at all."""
+        """A directory with all in it, links too, at ``place``, whole or not at all."""
         quoted, part = shlex.quote(place), shlex.quote(f"{place}.part")
         script = (
             f"rm -rf {part} && mkdir -p {part} && tar -xpf - -C {part} --no-same-owner && rm -rf {quoted} &&"
             f" mv -T {part} {quoted}"
         )
-        self._require(self._as(script), packed(below(directory)), f"sending {directory.name}")
+        self._require(self._as(script), packed(below(directory, links=True)), f"sending {directory.name}")
 
     def fetch(self, place: str, into: Path) -> None:
         """The files below a directory there, into one here. Raises OSError, too."""

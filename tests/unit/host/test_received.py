@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 import tarfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from leadline.host import here, received
-from leadline.host.received import Bounds, unpack
+from leadline.host.received import Bounds, below, packed, unpack
 from leadline.model.received import MOST_DEPTH, ReceivedError, json_as, json_value, table
 
 Change = Callable[[tarfile.TarInfo], None]
@@ -206,3 +207,15 @@ def test_rows_of_a_table_end_where_it_was_cut_off() -> None:
             list(table(lines, "x.csv", ("c",)))
     with pytest.raises(ReceivedError, match="more than 1 rows"):
         list(table(["a\n", "1\n", "2\n"], "x.csv", most=1))
+
+
+def test_links_of_a_directory_are_packed_where_they_are_asked_for(tmp_path: Path) -> None:
+    """A database's libraries are found by them (``libicuuc.so.60``)."""
+    made, sent = tmp_path / "made", tmp_path / "sent"
+    (made / "lib").mkdir(parents=True)
+    sent.mkdir()
+    (made / "lib" / "icu.so.60.2").write_bytes(b"x")
+    (made / "lib" / "icu.so.60").symlink_to("icu.so.60.2")
+    assert set(below(made)) == {"lib", "lib/icu.so.60.2"}
+    subprocess.run(["tar", "-xpf", "-", "-C", sent], input=packed(below(made, links=True)), check=True)
+    assert (sent / "lib" / "icu.so.60").readlink() == Path("icu.so.60.2")
