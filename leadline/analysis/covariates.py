@@ -16,7 +16,8 @@ from leadline.analysis.columns import Model, fitted_with_strata
 from leadline.analysis.comparisons import Family
 from leadline.analysis.linear import Fit
 from leadline.analysis.table import Floats, Sample, Scale, StudyTable
-from leadline.model.result import FIGURES, OTHERS, Covariate
+from leadline.model.disturbance import FIGURES, OTHERS
+from leadline.model.result import Covariate
 from leadline.model.units import signed
 
 MOVED = 0.01  # of the test whether any level moves a covariate, shared by all covariates of all responses

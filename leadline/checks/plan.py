@@ -19,7 +19,7 @@ from leadline.host.base import HERE, PlannedHost
 from leadline.host.registry import is_machine
 from leadline.layouts import layout_of, one_by_one
 from leadline.load.knobs import why_not
-from leadline.model import hosts as placements
+from leadline.model import places as placements
 from leadline.model.bounds import RawLevel
 from leadline.model.design import Design
 from leadline.model.errors import UsageError, nearest

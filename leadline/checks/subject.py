@@ -10,7 +10,7 @@ from leadline.checks.files.study import StudyFile
 from leadline.checks.load import check_load, check_loads
 from leadline.checks.stack import check_levels, check_servers, located, stack_knobs, starved_calls
 from leadline.checks.web import check_web
-from leadline.host import facts
+from leadline.host import kvm
 from leadline.host.base import Ability, Host, PlannedHost
 from leadline.host.java import find_java
 from leadline.host.registry import is_machine
@@ -19,8 +19,8 @@ from leadline.load.knobs import load_knobs
 from leadline.load.scenario import sent_variables
 from leadline.model.command import CACHE, COLD, MOUNT, PLACE, CommandLoad
 from leadline.model.errors import UsageError
-from leadline.model.hosts import MOUNTED
 from leadline.model.knob import Knob, Level
+from leadline.model.places import MOUNTED
 from leadline.model.plan import Factor, Plan, all_levels
 from leadline.model.study import Study
 from leadline.model.units import format_duration
@@ -139,7 +139,7 @@ class StackUnderLoad:
         return starved_calls(file, plan, settings)
 
     def first_overhead(self) -> float:
-        return EMULATED if self._study.stack.in_guest and facts.kvm_known() != "works" else OVERHEAD
+        return EMULATED if self._study.stack.in_guest and kvm.known() != "works" else OVERHEAD
 
     def load_document(self) -> dict[str, object]:
         """In seconds; variables as the driver is given them."""

@@ -9,9 +9,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from leadline.analysis.study import analyse
+from leadline.model.disturbance import BOUND, OTHERS, disturbed
 from leadline.model.plan import Plan
 from leadline.model.record import NOT_QUIET, QUIET, StudyRecord, TrialState
-from leadline.model.result import BOUND, OTHERS, Disturbance, Observation, StudyAnalysis, disturbed
+from leadline.model.result import Disturbance, Observation, StudyAnalysis
 from leadline.model.units import format_duration
 
 _NOTICED = 0.05

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from leadline.conclude.wording import loaded, size
+from leadline.model.disturbance import BOUND
 from leadline.model.errors import BLAMED
 from leadline.model.naming import Describe, plain_level
 from leadline.model.record import StudyRecord, TrialRecord
-from leadline.model.result import BOUND
 from leadline.model.workload import RATE, USERS, is_load
 
 _FEWEST = 3  # loads that show how far it goes

@@ -22,12 +22,12 @@ from leadline.conclude.waiting import Served, explain_waits
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
 from leadline.conclude.wording import configuration_names, signed
 from leadline.design.profiling import Place
+from leadline.model.disturbance import OTHERS
 from leadline.model.knob import Level
 from leadline.model.naming import Describe, describing
 from leadline.model.plan import Plan
 from leadline.model.record import StudyRecord, TrialState
 from leadline.model.result import (
-    OTHERS,
     Disturbance,
     Effect,
     Interaction,

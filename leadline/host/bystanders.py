@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from leadline.host import procfs
-from leadline.model.result import DIFFERENCE
+from leadline.model.disturbance import DIFFERENCE
 
 _TICK = 1.0 / os.sysconf("SC_CLK_TCK")
 _KTHREADD = 2  # the parent of kernel threads

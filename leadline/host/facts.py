@@ -1,8 +1,6 @@
 """What a reader needs to know of a host to repeat a study. Reads only.
 
-Of hardware virtualisation: its device may be there and no guest boot with it. A test boot tells, and what it told is
-kept in the cache until the machine's next start. Of a listening socket: how many connections may wait, as the kernel
-has it (sock_diag(7)).
+Of a listening socket: how many connections may wait, as the kernel has it (sock_diag(7)).
 """
 
 from __future__ import annotations
@@ -18,42 +16,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from leadline.host import procfs
 from leadline.host.cgroup import hierarchies
-from leadline.host.paths import cache_dir
 from leadline.host.undo import active_swaps, normalise
-
-Known = Literal["absent", "untried", "works", "fails"]
-_DEVICE, _BOOT = Path("/dev/kvm"), Path("/proc/sys/kernel/random/boot_id")
-
-
-def kvm_known() -> Known:
-    """Of the device ``/dev/kvm``."""
-    if not _DEVICE.exists():
-        return "absent"
-    try:
-        boot, answer = _file().read_text(encoding="utf-8").split()
-    except (OSError, ValueError):
-        return "untried"
-    if boot != _boot():
-        return "untried"
-    return "works" if answer == "works" else "fails"
-
-
-def remember_kvm(works: bool) -> None:
-    """What a test boot told. Raises OSError."""
-    _file().parent.mkdir(parents=True, exist_ok=True)
-    _file().write_text(f"{_boot()} {'works' if works else 'fails'}\n", encoding="utf-8")
-
-
-def _file() -> Path:
-    return cache_dir() / "guests" / "kvm"
-
-
-def _boot() -> str:
-    return _BOOT.read_text(encoding="utf-8").strip()
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,9 @@ from leadline.host.procfs import Mount, mount_of, mounts, place_of, scheduler_fi
 from leadline.host.undo import SWAP, TREE_MARKER, CannotUndo, active_swaps, normalise, undo_tree, write_setting
 from leadline.host.watchdog import Watchdog, start_watchdog
 from leadline.model.errors import FailureClass, LeadlineError, RestoreError, TrialFailure, UsageError
-from leadline.model.hosts import BRD, OVERLAY, SCHEDULER
 from leadline.model.knob import Catalogue, Knob, Level, Machine
 from leadline.model.ownparts import OwnKnob
+from leadline.model.places import BRD, OVERLAY, SCHEDULER
 
 LOOPBACK = "127.0.0.1"
 _OUTGOING = "/proc/sys/net/ipv4/ip_local_port_range"

@@ -17,7 +17,7 @@ from pathlib import Path
 from leadline.host.journal import UndoJournal
 from leadline.host.procfs import mount_of
 from leadline.host.undo import BLANK, IMAGE, KIND, MAKERS, PACKAGES, TREE_MARKER, UNION, CommandFailed, Entry, command
-from leadline.model.hosts import BRD, OVERLAY, SCHEDULERS
+from leadline.model.places import BRD, OVERLAY, SCHEDULERS
 
 _SLACK = 1 << 20  # the tmpfs keeps a little beside the file
 _SHOWN = 1 << 30  # bytes of a RAM disk in the advice to load its module

@@ -22,8 +22,9 @@ from leadline.load.result import DriverResult, read_summary
 from leadline.load.scenario import find_scenario
 from leadline.load.series import SecondResponses, WindowResult, responses_in_windows, seconds_between
 from leadline.model import distributions
+from leadline.model.disturbance import BOUND
 from leadline.model.errors import LeadlineError, UsageError
-from leadline.model.result import BOUND, AtLeast
+from leadline.model.result import AtLeast
 from leadline.model.units import parse_duration
 
 SLOT, WASH_OUT = 5, 1  # seconds of a slot, and of its beginning that is not measured

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from leadline.model import hosts
+from leadline.model import places
 from leadline.model.bounds import DAY, FilePath, Label, Strict, count, duration
 from leadline.model.errors import KeyedError, nearest
 from leadline.model.knob import ApplyCost, Kind, Knob, Owner
 
-CACHE, PLACE, MOUNT = "command.cache", hosts.COMMAND, hosts.COMMAND_MOUNT
+CACHE, PLACE, MOUNT = "command.cache", places.COMMAND, places.COMMAND_MOUNT
 WARM, COLD = "warm", "cold"
 _NAMED = re.compile(r"\{([A-Za-z_][\w.-]*)\}")
 _GIVEN = ("files", "java")
@@ -111,7 +111,7 @@ COMMON = (
         ApplyCost.RESTART,
         "where the files of the command lie: the lab's disk, memory, a file system of its own on that disk, an overlay",
         default="disk",
-        choices=hosts.CHOICES,
+        choices=places.CHOICES,
         owner=Owner.APPLICATION,
     ),
     Knob(
@@ -119,7 +119,7 @@ COMMON = (
         Kind.TEXT,
         ApplyCost.REMOUNT,
         "options of mount(8) of a file system of its own: noatime,data=writeback",
-        default=hosts.DEFAULTS,
+        default=places.DEFAULTS,
         owner=Owner.APPLICATION,
     ),
 )

@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass
 from leadline.model.knob import Level
 from leadline.model.plan import Plan, PlannedTrial, Role, Treatment
-from leadline.model.result import AtLeast, MachineUse, Observation, SteadyState
+from leadline.model.result import AtLeast, Observation, SteadyState
 from leadline.model.study import Study
 
 QUIET = "wait-quiet"  # a step of studies that wait, before all others

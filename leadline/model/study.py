@@ -13,13 +13,14 @@ from leadline.model import bounds
 from leadline.model.command import CommandLoad
 from leadline.model.conditions import Condition, parse
 from leadline.model.design import Design
+from leadline.model.disturbance import FIGURES
 from leadline.model.errors import KeyedError, UsageError, did_you_mean
 from leadline.model.guest import GUEST_KINDS, Guest, GuestKind, check_guest
 from leadline.model.hosts import Drivers, OrSsh, SshHost, ssh_host
 from leadline.model.knob import ApplyCost
 from leadline.model.ownparts import OwnKnob
 from leadline.model.ownstack import OrStackFile, OwnFile, named_after
-from leadline.model.result import FIGURES, OF_LIMITS, PROCESS_RESPONSES, RESPONSES
+from leadline.model.result import OF_LIMITS, PROCESS_RESPONSES, RESPONSES
 from leadline.model.units import format_duration
 from leadline.model.workload import Workload, check_budget, filled, warmed_until_over
 

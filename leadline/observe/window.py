@@ -16,9 +16,9 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from leadline.model.disturbance import MachineUse
 from leadline.model.ownstack import COMPANIONS
 from leadline.model.received import ReceivedError
-from leadline.model.result import MachineUse
 from leadline.observe.processes import KERNEL, OWN, PROGRAM
 from leadline.observe.table import read_series, schema
 

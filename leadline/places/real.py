@@ -10,10 +10,11 @@ from leadline.checks.stack import servers_of
 from leadline.checks.web import web_servers
 from leadline.host.base import Host, Process, TrialHost
 from leadline.host.signals import LOG
-from leadline.load.command import ProgressLog, judge
+from leadline.load.command import judge
 from leadline.load.driver import DriverRun, find_binary
 from leadline.load.generators.lab import GeneratorRun
 from leadline.load.knobs import LoadOwner
+from leadline.load.progress import ProgressLog
 from leadline.load.result import DriverResult, read_summary
 from leadline.load.scenario import sent_variables
 from leadline.load.series import asked_in
@@ -32,7 +33,8 @@ from leadline.stack.assembly import Stack
 from leadline.stack.base import Services
 from leadline.stack.options import StackOptions
 from leadline.stack.own.words import tls_files
-from leadline.stack.started import Served, held, stopped
+from leadline.stack.served import Served
+from leadline.stack.started import held, stopped
 from leadline.store.labfile import services_of
 from leadline.trial import measure as measure_module
 from leadline.trial.drivers import Pacer, check_drivers, load_together, reach_drivers

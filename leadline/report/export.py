@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from leadline.experiments.results import profiles_of
+from leadline.model.disturbance import FIGURES, MachineUse
 from leadline.model.errors import UsageError, nearest
 from leadline.model.record import StudyRecord
-from leadline.model.result import FIGURES, AtLeast, Effect, MachineUse, ResponseAnalysis, StudyAnalysis
+from leadline.model.result import AtLeast, Effect, ResponseAnalysis, StudyAnalysis
 from leadline.observe import stacks
 from leadline.report import view, words
 from leadline.report.charts.theme import Figure

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 import polars as pl
 
 from leadline.advice.facts import Collection, HostUse, Load, Pool, Statements, StudyLimits, Threads, TrialFacts
+from leadline.model.disturbance import disturbed
 from leadline.model.knob import Knob, Level
 from leadline.model.record import StudyRecord, TrialState
-from leadline.model.result import disturbed
 from leadline.observe.window import services_among
 from leadline.report import collector, words
 from leadline.report.files import TrialFiles

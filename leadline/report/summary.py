@@ -15,8 +15,8 @@ from enum import StrEnum
 from leadline.conclude.disturbance import clock_times, measures
 from leadline.layouts import layout_of
 from leadline.model.errors import FailureClass
-from leadline.model.hosts import IN_MEMORY, PLACES
 from leadline.model.judgement import ANSWERED, LIMITED, NO_ANSWER, UNFINISHED, Judgement
+from leadline.model.places import IN_MEMORY, PLACES
 from leadline.model.record import NOT_SETTLED, WARM_UP, StudyRecord, TrialState
 from leadline.model.result import DriftVerdict, Interval, StudyAnalysis, Verdict
 from leadline.report import files as trial_files

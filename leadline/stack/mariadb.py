@@ -20,8 +20,8 @@ from leadline import catalogue
 from leadline.host.base import Process, ProcessSpec
 from leadline.host.textfile import write_private
 from leadline.model.errors import FailureClass, TrialFailure
-from leadline.model.hosts import DATA, DATABASE_TEMPORARY, LOG
 from leadline.model.knob import Kind, Level
+from leadline.model.places import DATA, DATABASE_TEMPORARY, LOG
 from leadline.stack import databases, started
 from leadline.stack.base import Endpoint, Settings
 from leadline.stack.private import PASSWORD, PrivateDatabase

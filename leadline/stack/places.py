@@ -21,7 +21,8 @@ from leadline import catalogue
 from leadline.host.base import PROC, Host
 from leadline.host.paths import OWN
 from leadline.model.errors import FailureClass, NotInPlay, TrialFailure, UsageError
-from leadline.model.hosts import (
+from leadline.model.knob import Knob, Level
+from leadline.model.places import (
     BRD,
     DEFAULTS,
     DISK,
@@ -34,7 +35,6 @@ from leadline.model.hosts import (
     TEMPORARY,
     TMPFS,
 )
-from leadline.model.knob import Knob, Level
 from leadline.stack.base import ServiceContext, Settings
 
 RAMDISK_SIZE = 1 << 30  # bytes; two stores of Liberty's take 400 MB at most, and only what is written takes memory
@@ -164,7 +164,7 @@ def remove(host: Host, directory: Path, use: str = STORES) -> None:
 
 
 def level_at(host: Host, path: Path) -> Level:
-    """The place that holds ``path``, by the mount table: one of ``leadline.model.hosts.CHOICES``. A ``ramdisk``, which
+    """The place that holds ``path``, by the mount table: one of ``leadline.model.places.CHOICES``. A ``ramdisk``, which
     is the kernel's own where there is one, is mounted below /dev/shm; ``brd`` is not. Raises LookupError.
     """
     place, mount = host.place_of(path), host.mounted(path)

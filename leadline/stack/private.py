@@ -25,7 +25,8 @@ from leadline.model.errors import (
     blamed,
     unanswered,
 )
-from leadline.model.hosts import (
+from leadline.model.knob import Knob, Level
+from leadline.model.places import (
     DATA,
     DATABASE_MOUNT,
     DATABASE_TEMPORARY,
@@ -36,7 +37,6 @@ from leadline.model.hosts import (
     MOUNTED,
     SCHEDULER,
 )
-from leadline.model.knob import Knob, Level
 from leadline.stack import databases, places, started
 from leadline.stack.base import Endpoint, Progress, ServiceContext, Settings
 from leadline.stack.databases import Statistics, plain

@@ -25,12 +25,13 @@ from sqlalchemy.exc import NoResultFound
 import leadline
 from leadline.design.make import plan_from_json, plan_to_json
 from leadline.host.textfile import make_private, redact_file, tighten
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, shortened, wanted
 from leadline.model.knob import Level
 from leadline.model.plan import Plan
 from leadline.model.received import json_as
 from leadline.model.record import AuditRecord, Phases, Reading, Step, StudyRecord, TrialRecord, TrialState
-from leadline.model.result import MachineUse, SteadyState
+from leadline.model.result import SteadyState
 from leadline.model.study import Study
 from leadline.store import labfile
 from leadline.store import schema as t

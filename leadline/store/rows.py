@@ -11,12 +11,13 @@ from typing import Any
 
 from sqlalchemy import BigInteger, Boolean, Column, ColumnElement, Float, Integer, RowMapping, Select, Table
 
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure, quoted
 from leadline.model.knob import Level
 from leadline.model.plan import Plan, PlannedTrial, Role
 from leadline.model.received import json_as
 from leadline.model.record import SlotRecord, TrialState
-from leadline.model.result import AtLeast, MachineUse
+from leadline.model.result import AtLeast
 from leadline.store import schema as t
 from leadline.store.claims import BlockState
 

@@ -21,10 +21,11 @@ from leadline.design.seeds import derived
 from leadline.host.bystanders import Bystanders
 from leadline.host.timed import Stopwatch, Timed
 from leadline.model.design import Design
+from leadline.model.disturbance import BOUND
 from leadline.model.errors import FailureClass, UsageError, quoted
 from leadline.model.knob import Level
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Treatment
-from leadline.model.result import BOUND, PROCESS_RESPONSES, Observation, Robust, StudyAnalysis
+from leadline.model.result import PROCESS_RESPONSES, Observation, Robust, StudyAnalysis
 
 Order = Literal["random", "abba", "latin", "williams", "unknown"]
 Cache = Literal["as-is", "warm", "cold", "unknown"]

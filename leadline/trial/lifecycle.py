@@ -13,6 +13,7 @@ from pathlib import Path
 from leadline.design.profiling import Place, middle_half
 from leadline.host.base import TrialHost
 from leadline.layouts import wash_out_of
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import (
     Event,
     Evidence,
@@ -28,7 +29,6 @@ from leadline.model.errors import (
 from leadline.model.knob import Knob, Level, Owners
 from leadline.model.plan import PlannedTrial, Treatment
 from leadline.model.record import NOT_QUIET, QUIET, AuditRecord, LoadSecond, Reading, under_load
-from leadline.model.result import MachineUse
 from leadline.model.study import Study
 from leadline.stack.servers.files import out_of_memory
 from leadline.store.lab import Store

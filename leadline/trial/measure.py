@@ -23,9 +23,10 @@ from leadline.load.series import (
     steady_series,
     within_limits,
 )
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.record import Phases
-from leadline.model.result import COMPILES, STARVES, MachineUse, SteadyState
+from leadline.model.result import COMPILES, STARVES, SteadyState
 from leadline.model.units import rounded
 from leadline.observe.window import (
     CpuLines,

@@ -13,9 +13,10 @@ import polars as pl
 from leadline.analysis.steady import steady_state, steady_verdict
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
 from leadline.layouts import wash_out_of
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import Event, Evidence, FailureClass, TrialFailure, blamed
 from leadline.model.record import WARMING, Phases, SlotRecord, StudyRecord, TrialRecord, TrialState
-from leadline.model.result import MachineUse, SteadyState
+from leadline.model.result import SteadyState
 from leadline.model.study import Study
 from leadline.observe.table import read_series, schema
 from leadline.store.lab import Store

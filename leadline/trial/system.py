@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import NoReturn, Protocol
 
 from leadline.host.base import Host
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import TrialFailure
 from leadline.model.knob import KnobOwner, Level
 from leadline.model.plan import Slot, Turn
 from leadline.model.record import AuditRecord, LoadSecond, Phases
-from leadline.model.result import MachineUse, SteadyState
+from leadline.model.result import SteadyState
 from leadline.observe.base import Observer
 from leadline.observe.counters import CounterObserver, database_observer
 from leadline.observe.gc import GcObserver

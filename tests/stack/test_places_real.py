@@ -15,7 +15,8 @@ from witnesses import matrix, wait_for
 from leadline.host.local import LocalHost
 from leadline.host.procfs import mounts
 from leadline.model.errors import TrialFailure
-from leadline.model.hosts import (
+from leadline.model.knob import Level
+from leadline.model.places import (
     DATA,
     DATABASE_MOUNT,
     DATABASE_TEMPORARY,
@@ -29,7 +30,6 @@ from leadline.model.hosts import (
     STORE,
     TEMPORARY,
 )
-from leadline.model.knob import Level
 from leadline.stack import mariadb, places, postgres
 from leadline.stack.base import ServiceContext
 from leadline.stack.mariadb import MariaDb

@@ -11,7 +11,7 @@ from leadline.model.plan import Treatment
 from leadline.model.tuning import MODE, Tuning
 from leadline.places.simulated import Model, Truth, simulate_observations
 from leadline.places.simulated.host import SimulatedHost
-from leadline.places.simulated.trial import VirtualClock
+from leadline.places.simulated.timing import VirtualClock
 from leadline.planning.sequence import Measured, Part, Progress, advance
 
 MODES = ("orm", "session", "direct")

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, NotInPlay, TrialFailure
 from leadline.model.knob import ApplyCost, AtStart, Kind, Knob, KnobOwner, Level, Limit, Machine, Owner
 from leadline.model.plan import Slot, Treatment
 from leadline.model.record import AuditRecord, LoadSecond, Phases
-from leadline.model.result import MachineUse, SteadyState
+from leadline.model.result import SteadyState
 from leadline.trial.system import (
     SLOT_LEAD,
     Compiled,

@@ -18,9 +18,10 @@ import polars as pl
 import pytest
 
 from leadline.host import received
-from leadline.load.command import ProgressLog, read_others
+from leadline.load.command import read_others
 from leadline.load.generators import gatling, httperf, jmeter, k6, lines, oha, wrk
 from leadline.load.generators.base import PRINTED, Generator, Job, results_of
+from leadline.load.progress import ProgressLog
 from leadline.load.result import read_summary
 from leadline.load.series import decoded, last_second, outcomes_in, started_unix_ns, steady_series
 from leadline.model.errors import LONGEST_LINE, LeadlineError, UsageError

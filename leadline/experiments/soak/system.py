@@ -15,14 +15,15 @@ import polars as pl
 from leadline.conclude.soak import METRICS
 from leadline.experiments.soak.record import SoakRecord, interval_of
 from leadline.host.base import Host, Process
-from leadline.load.command import ProgressLog
 from leadline.load.driver import DriverRun
+from leadline.load.progress import ProgressLog
 from leadline.load.result import DriverResult, read_summary
 from leadline.load.scenario import sent_variables
 from leadline.load.series import ALL, last_second, outcomes_in, started_unix_ns, whole_seconds
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure
 from leadline.model.record import AuditRecord, Phases
-from leadline.model.result import MachineUse, SteadyState
+from leadline.model.result import SteadyState
 from leadline.model.soak import Gauge, Interval
 from leadline.model.study import Study
 from leadline.model.workload import Workload

@@ -29,8 +29,9 @@ from leadline.host.received import lines_of
 from leadline.host.textfile import is_file, read_text
 from leadline.load import result
 from leadline.load.cluster import hosts
-from leadline.load.command import OUT, ProgressLog, as_json, as_text, judge, together
+from leadline.load.command import OUT, judge
 from leadline.load.driver import CLIENT, find_binary
+from leadline.load.progress import ProgressLog, as_json, as_text, together
 from leadline.load.result import read_summary
 from leadline.load.scenario import find_scenario
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError, did_you_mean, quoted, wanted

@@ -33,7 +33,7 @@ from leadline.places.simulated.host import SimulatedHost
 from leadline.places.simulated.model import Model, Truth, bound
 from leadline.places.simulated.observations import Rates, host_name, host_of_block, rates, simulate_observations
 from leadline.places.simulated.system import SimulatedSystem
-from leadline.places.simulated.trial import EPOCH, VirtualClock, taken
+from leadline.places.simulated.timing import EPOCH, VirtualClock, taken
 from leadline.places.testbed import RunOptions
 from leadline.store.lab import Store
 from leadline.trial.progress import SilentWatcher, Watcher

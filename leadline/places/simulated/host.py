@@ -20,7 +20,8 @@ from leadline.model.knob import Catalogue, Kind, Knob, Level, Machine
 from leadline.model.record import LoadSecond
 from leadline.model.workload import Workload
 from leadline.places.simulated.model import RESPONSES
-from leadline.places.simulated.trial import TrialSeries, VirtualClock
+from leadline.places.simulated.timing import VirtualClock
+from leadline.places.simulated.trial import TrialSeries
 
 SERIES = "raw/simulated.parquet"  # exact, one row a second
 OTHERS = "others_cpu"  # column of a neighbour

@@ -22,12 +22,10 @@ from leadline.model.record import figures_of
 from leadline.model.result import Effect, Observation, ResponseAnalysis, Verdict
 from leadline.model.workload import Workload
 from leadline.places.simulated.model import Failure, Model, Truth
+from leadline.places.simulated.timing import EPOCH, after_load, before_load
 from leadline.places.simulated.trial import (
-    EPOCH,
     Instance,
     TrialSeries,
-    after_load,
-    before_load,
     changes_of,
     failure_of,
     figures,

@@ -11,12 +11,13 @@ from typing import NoReturn
 import numpy as np
 
 from leadline.analysis.steady import steady_state, steady_verdict
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure
 from leadline.model.guest import FORKS
 from leadline.model.knob import ApplyCost, AtStart, Knob, KnobOwner, Level
 from leadline.model.plan import Slot
 from leadline.model.record import AuditRecord, Phases
-from leadline.model.result import MachineUse, SteadyState
+from leadline.model.result import SteadyState
 from leadline.model.study import Study
 from leadline.model.tuning import MODE
 from leadline.model.workload import Workload, load_at
@@ -31,16 +32,8 @@ from leadline.places.simulated.host import (
 )
 from leadline.places.simulated.model import Failure, Model, Truth
 from leadline.places.simulated.observations import DEAR
-from leadline.places.simulated.trial import (
-    Instance,
-    after_load,
-    before_load,
-    changes_of,
-    failure_of,
-    plot_key,
-    startup_of,
-    trial_series,
-)
+from leadline.places.simulated.timing import after_load, before_load
+from leadline.places.simulated.trial import Instance, changes_of, failure_of, plot_key, startup_of, trial_series
 from leadline.trial.measure import worst
 from leadline.trial.system import (
     SLOT_LEAD,

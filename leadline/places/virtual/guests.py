@@ -20,7 +20,7 @@ from pathlib import Path
 from queue import PriorityQueue
 from types import MappingProxyType
 
-from leadline.host import facts, here, received
+from leadline.host import here, kvm, received
 from leadline.host.paths import cache_dir
 from leadline.load.cluster.hosts import scenario_files
 from leadline.load.driver import DriverRun, find_binary
@@ -379,7 +379,7 @@ class Guests:
         if self._study.time == "real":
             test = self._boot(pasts[0])
             self._accelerator = verdict = machine.probe(self._local, test, self._work / "accelerator")
-            facts.remember_kvm(verdict.name == "kvm")
+            kvm.remember(verdict.name == "kvm")
             self._host.about["guest.accelerator"] = verdict.meaning
             message(f"guests run with {verdict.meaning}")
 

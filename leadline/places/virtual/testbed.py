@@ -14,20 +14,20 @@ from pathlib import Path
 from leadline.checks.files.study import StudyFile
 from leadline.checks.plan import Planned
 from leadline.checks.subject import EMULATED
-from leadline.host import facts, here
+from leadline.host import here, kvm
 from leadline.host.base import TrialHost
 from leadline.host.knobs.files import memory_kib
 from leadline.host.paths import cache_dir, exclusive
 from leadline.host.received import json_object_file
 from leadline.load.knobs import LoadOwner
 from leadline.load.result import read_summary
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import LeadlineError, UsageError
 from leadline.model.guest import KERNEL, Guest, GuestKind
 from leadline.model.knob import ApplyCost, AtStart, Knob, KnobOwner, Level, Owner
 from leadline.model.plan import Plan
 from leadline.model.received import ReceivedError, number
 from leadline.model.record import AuditRecord, LoadSecond, StudyRecord
-from leadline.model.result import MachineUse
 from leadline.model.units import format_size
 from leadline.model.workload import is_load
 from leadline.observe.gc import GcObserver
@@ -36,7 +36,7 @@ from leadline.places.guest.boot import QEMU
 from leadline.places.guest.machine import INSTALL
 from leadline.places.real import load_outcome
 from leadline.places.testbed import MachineTestbed, RunOptions
-from leadline.places.virtual import instructions
+from leadline.places.virtual import figures, instructions
 from leadline.places.virtual.guests import DEFAULT_KERNEL, IMAGE, Guests, Order, Past, Worlds, levels_of, unpacked
 from leadline.places.virtual.host import GuestHost, plan_guests
 from leadline.places.virtual.job import MKFS, RecordingHost
@@ -65,9 +65,9 @@ class GuestRecording(DriverRecording):
         """Over the whole steady state: where a cut begins would differ between forks of one world."""
         summary = read_summary(directory / "driver")
         measured = measure_turns(directory, startup, [summary.phases.steady])
-        totals = instructions.added(directory)
+        totals = figures.added(directory)
         transactions = sum(total.ok for total in summary.total.values())
-        more = instructions.fork_responses(totals, transactions, summary.phases.drained)
+        more = figures.responses(totals, transactions, summary.phases.drained)
         return replace(measured, responses={**measured.responses, **more})
 
     def machine_use(
@@ -261,7 +261,7 @@ class GuestTestbed(MachineTestbed):
         self._parallel(file)
         planned = plan_guests(file, self._kind, self.knobs(file), idle_settings)
         unchecked = [*planned.unchecked, *self._kernels_not_checked(file, planned)]
-        if self._kind == "vm" and (why := _EMULATED.get(facts.kvm_known())):
+        if self._kind == "vm" and (why := _EMULATED.get(kvm.known())):
             note = f"{len(planned.plan.trials)} emulated boots and starts of about {EMULATED:g} s each: {why}."
             planned = replace(planned, plan=replace(planned.plan, notes=(*planned.plan.notes, note)))
         return replace(planned, unchecked=tuple(unchecked))

@@ -11,8 +11,8 @@ from typing import Any
 
 from leadline.host.textfile import write_private
 from leadline.model.errors import NotInPlay
-from leadline.model.hosts import DISK
 from leadline.model.knob import Level
+from leadline.model.places import DISK
 from leadline.stack import places
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.servers import knobs

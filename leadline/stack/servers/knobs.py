@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from leadline import catalogue
 from leadline.model.errors import UsageError
-from leadline.model.hosts import DEFAULTS, DISK, SERVER_MOUNT
 from leadline.model.knob import Knob, Level
+from leadline.model.places import DEFAULTS, DISK, SERVER_MOUNT
 from leadline.stack import places
 from leadline.stack.base import Deployment, Feature, ServiceContext, Settings
 

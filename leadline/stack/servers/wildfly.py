@@ -15,8 +15,8 @@ from leadline.host.java import java_environment
 from leadline.host.paths import cache_dir, exclusive
 from leadline.host.textfile import write_private
 from leadline.model.errors import LeadlineError, NotInPlay, UsageError
-from leadline.model.hosts import DISK
 from leadline.model.knob import Level
+from leadline.model.places import DISK
 from leadline.stack import places
 from leadline.stack.base import (
     Deployment,

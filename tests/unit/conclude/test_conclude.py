@@ -17,10 +17,11 @@ from leadline.advice import advise
 from leadline.advice.facts import HostUse, Pool, TrialFacts
 from leadline.checks.files.study import parse_study
 from leadline.conclude.study import conclude
+from leadline.model.disturbance import MachineUse, disturbed
 from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import StudyRecord, TrialRecord
-from leadline.model.result import MachineUse, SteadyState, StudyAnalysis, Verdict, disturbed
+from leadline.model.result import SteadyState, StudyAnalysis, Verdict
 from leadline.places.simulated import SimulatedTestbed, bound, parse_truth, simulate_observations
 from leadline.places.simulated.model import Truth
 from leadline.report.export import export

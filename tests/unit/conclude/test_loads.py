@@ -8,10 +8,10 @@ import pytest
 from leadline.checks.files.study import parse_study
 from leadline.conclude.loads import of_loads
 from leadline.experiments.results import analysis_of
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass
 from leadline.model.naming import plain_level
 from leadline.model.record import StudyRecord
-from leadline.model.result import MachineUse
 from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.testbed import RunOptions
 from leadline.store.lab import Store

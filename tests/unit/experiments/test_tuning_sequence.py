@@ -18,7 +18,7 @@ from leadline.model.plan import Factor, Plan, Treatment
 from leadline.model.result import Observation, Verdict
 from leadline.model.tuning import MODE, Tuning
 from leadline.places.simulated.host import SimulatedHost
-from leadline.places.simulated.trial import VirtualClock
+from leadline.places.simulated.timing import VirtualClock
 from leadline.planning.sequence import Measured, Part, Progress, Stage, advance
 
 KNOBS = [

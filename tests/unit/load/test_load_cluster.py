@@ -22,7 +22,7 @@ from leadline.host.journal import UndoJournal
 from leadline.host.local import LocalHost
 from leadline.load.cluster.hosts import Connection, Offset, offset, scenario_files
 from leadline.load.cluster.run import Cluster, DriverJob, DriverPart, merge, option_pairs, read_drivers, seen_from
-from leadline.load.command import ProgressLog, as_json, as_text, together
+from leadline.load.progress import ProgressLog, as_json, as_text, together
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
 from leadline.model.hosts import DriverHost, Drivers, shares
 from leadline.stack.registry import stack_catalogue

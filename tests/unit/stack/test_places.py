@@ -9,7 +9,7 @@ from leadline.checks.plan import plan_study
 from leadline.checks.subject import study_catalogue
 from leadline.host.local import LocalHost
 from leadline.model.errors import UsageError
-from leadline.model.hosts import mount_mistakes, warnings
+from leadline.model.places import mount_mistakes, warnings
 from leadline.stack import places
 
 STUDY = """\

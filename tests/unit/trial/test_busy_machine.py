@@ -9,10 +9,10 @@ from lab_fakes import CACHE, POOL, FakeHost, FakeSystem
 
 from leadline.checks.files.study import parse_study
 from leadline.checks.plan import cost, plan_study, worst_cost
+from leadline.model.disturbance import MachineUse
 from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.model.record import QUIET
-from leadline.model.result import MachineUse
 from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.testbed import RunOptions
 from leadline.store.lab import Store

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from leadline.model.errors import UsageError, did_you_mean, quoted
-from leadline.model.hosts import TEMPORARY
 from leadline.model.knob import ApplyCost, Knob, Level
 from leadline.model.ownparts import knob_of
 from leadline.model.ownstack import DRIVER, filled
+from leadline.model.places import TEMPORARY
 from leadline.stack.base import ServiceContext, Settings
 from leadline.stack.own.parameters import Parameters, database_words, invoked
 from leadline.stack.own.words import Words, beside

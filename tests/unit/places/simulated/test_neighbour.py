@@ -13,7 +13,7 @@ from leadline.model.workload import Workload
 from leadline.places.simulated import SimulatedTestbed, parse_truth
 from leadline.places.simulated.model import Moved, Truth
 from leadline.places.simulated.observations import simulate_observations
-from leadline.places.simulated.trial import busy, taken
+from leadline.places.simulated.timing import busy, taken
 from leadline.places.testbed import RunOptions
 from leadline.report import summary
 from leadline.report.document import document

@@ -9,7 +9,7 @@ from leadline.model.errors import FailureClass, TrialFailure, UsageError
 from leadline.model.knob import ApplyCost, Kind, Knob
 from leadline.places.simulated.host import SimulatedHost, usual_level
 from leadline.places.simulated.model import Station, closed, opened
-from leadline.places.simulated.trial import VirtualClock
+from leadline.places.simulated.timing import VirtualClock
 
 KNOBS = (
     Knob("vm.ratio", Kind.INTEGER, ApplyCost.LIVE, "", default=10),

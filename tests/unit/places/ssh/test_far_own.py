@@ -10,7 +10,7 @@ from leadline.model.errors import UsageError
 from leadline.model.ownstack import OwnFile, OwnStack
 from leadline.model.study import StackChoice
 from leadline.places.ssh.host import FarHost
-from leadline.places.ssh.testbed import send_own
+from leadline.places.ssh.stack import send_own
 
 
 class FakeHost:

@@ -16,7 +16,8 @@ from leadline.places.rehost import on_host
 from leadline.places.ssh import testbed
 from leadline.places.ssh.connection import Connection
 from leadline.places.ssh.host import FarHost, FarHosts
-from leadline.places.ssh.testbed import FarStack, FarSystem
+from leadline.places.ssh.stack import FarStack
+from leadline.places.ssh.testbed import FarSystem
 from leadline.places.ssh.wire import ConnectionLost
 from leadline.stack import probe
 from leadline.stack.base import Endpoint

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leadline.model.received import ReceivedError
-from leadline.places.virtual import instructions
+from leadline.places.virtual import figures
 
 STATUS = "/proc/{0}/task/{1}/status:"
 
@@ -55,7 +55,7 @@ def cpu_of_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
         class driver:  # noqa: N801 - as the driver's result names it
             cpu_user_s, cpu_system_s = 0.25, 0.05
 
-    monkeypatch.setattr(instructions, "read_summary", lambda _directory: Summary)
+    monkeypatch.setattr(figures, "read_summary", lambda _directory: Summary)
 
 
 @pytest.mark.usefixtures("cpu_of_the_driver")
@@ -96,7 +96,7 @@ def test_what_the_load_added_by_part_and_kernel_counter(tmp_path: Path) -> None:
             thread(2, 2, "kthreadd", 0, 40),
         ]
     )
-    found = instructions.added(trial(tmp_path, before, after))
+    found = figures.added(trial(tmp_path, before, after))
     assert found.counts == {
         "driver.cpu_ns": 3e8,
         "kernel.cpu_ns": 30,
@@ -109,7 +109,7 @@ def test_what_the_load_added_by_part_and_kernel_counter(tmp_path: Path) -> None:
         "stat.ctxt": 8000,
         "vmstat.pgfault": 30,
     }
-    assert json.loads((tmp_path / instructions.FIGURES).read_text()) == found.counts
+    assert json.loads((tmp_path / figures.FIGURES).read_text()) == found.counts
     assert found.groups["server"] == {"usage": 800, "user": 600, "system": 200}
     assert set(found.groups["database"].values()) == {0}
     assert found.busy == pytest.approx(1 - (30 + 10) / 400)
@@ -119,7 +119,7 @@ def test_what_the_load_added_by_part_and_kernel_counter(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("cpu_of_the_driver")
 def test_a_counter_of_cpu_that_went_back_is_no_figure(tmp_path: Path) -> None:
     with pytest.raises(ReceivedError, match="CPU of its services went back"):
-        instructions.added(trial(tmp_path, group("server", 9, 7, 2), group("server", 10, 7, 1)))
+        figures.added(trial(tmp_path, group("server", 9, 7, 2), group("server", 10, 7, 1)))
 
 
 def test_cpu_is_that_of_the_services_groups() -> None:
@@ -127,8 +127,8 @@ def test_cpu_is_that_of_the_services_groups() -> None:
         "server": {"usage": 10_000, "user": 8_000, "system": 2_000},
         "database": {"usage": 5_000, "user": 3_250, "system": 1_750},
     }
-    load = instructions.Added({"server.cpu_ns": 8e6, "driver.cpu_ns": 9e6}, groups, 0.9, {"server": 17 << 19})
-    assert instructions.fork_responses(load, 5, 2.0) == {
+    load = figures.Added({"server.cpu_ns": 8e6, "driver.cpu_ns": 9e6}, groups, 0.9, {"server": 17 << 19})
+    assert figures.responses(load, 5, 2.0) == {
         "server_cpu_per_transaction": 2.0,
         "database_cpu_per_transaction": 1.0,
         "cpu_per_transaction": 3.0,
@@ -138,14 +138,14 @@ def test_cpu_is_that_of_the_services_groups() -> None:
         "host_cpu": 0.9,
         "memory": 8.5,
     }
-    assert instructions.fork_responses(instructions.Added({"server.cpu_ns": 1.0}), 0, 4.0) == {}
+    assert figures.responses(figures.Added({"server.cpu_ns": 1.0}), 0, 4.0) == {}
 
 
 def test_context_switches_of_the_guest_and_its_services() -> None:
     counts = {"stat.ctxt": 600.0, "server.waits": 90.0, "server compiler.preemptions": 10.0, "driver.waits": 7.0}
-    assert instructions.fork_responses(instructions.Added(counts), 5, 2.0) == {
+    assert figures.responses(figures.Added(counts), 5, 2.0) == {
         "context_switches": 300.0,
         "context_switches_per_transaction": 120.0,
         "server_context_switches_per_transaction": 20.0,
     }
-    assert instructions.fork_responses(instructions.Added(counts), 0, 2.0) == {}
+    assert figures.responses(figures.Added(counts), 0, 2.0) == {}

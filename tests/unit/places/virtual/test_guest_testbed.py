@@ -10,7 +10,7 @@ import pytest
 from leadline.checks.files.study import StudyFile, parse_study
 from leadline.checks.plan import Planned, cost
 from leadline.checks.subject import EMULATED, OVERHEAD, subject_of
-from leadline.host import facts
+from leadline.host import kvm
 from leadline.host.base import ProcessSpec
 from leadline.host.local import LocalHost
 from leadline.model.errors import FailureClass, LeadlineError, TrialFailure, UsageError
@@ -94,11 +94,11 @@ def test_boots_in_real_time_are_counted_as_emulated_unless_a_test_boot_told_othe
     device: bool, tried: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "boot").write_text("now\n")
-    monkeypatch.setattr(facts, "_DEVICE", tmp_path / ("boot" if device else "none"))
-    monkeypatch.setattr(facts, "_BOOT", tmp_path / "boot")
-    monkeypatch.setattr(facts, "_file", lambda: tmp_path / "told")
+    monkeypatch.setattr(kvm, "_DEVICE", tmp_path / ("boot" if device else "none"))
+    monkeypatch.setattr(kvm, "_BOOT", tmp_path / "boot")
+    monkeypatch.setattr(kvm, "_file", lambda: tmp_path / "told")
     if tried:
-        facts.remember_kvm(tried.endswith("works"))
+        kvm.remember(tried.endswith("works"))
         (tmp_path / "told").write_text((tmp_path / "told").read_text().replace("now", tried.split()[0]))
     file = study(STUDY.replace("virtual-time", "vm").replace("{ kind: forks, worlds: 3 }", "{ replicates: 3 }"))
     planned = GuestTestbed(tmp_path, kind="vm").plan(file)
