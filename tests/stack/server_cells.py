@@ -79,7 +79,7 @@ def stack(
 
 def changes_while_it_runs(made: Stack, levels: Settings) -> None:
     """Every live knob of ``levels`` takes another level while the server runs, and then its own again; each is read
-    back.
+    back, and none has the server start its application anew.
     """
     names = {knob.name for knob in made.server.knobs() if knob.apply_cost is ApplyCost.LIVE} & set(levels)
     others: dict[str, Level] = {}
@@ -88,9 +88,11 @@ def changes_while_it_runs(made: Stack, levels: Settings) -> None:
         assert not isinstance(level, str)
         others[name] = not level if isinstance(level, bool) else level + 3
     assert others
+    restarts = made.restarts()
     for wanted in (others, {name: levels[name] for name in names}):
         made.apply(wanted)
         assert {name: made.read_back(name) for name in names} == wanted
+    assert made.restarts() == restarts
 
 
 @contextmanager
