@@ -244,23 +244,22 @@ def _or_together(factor: Factor, facts: Facts) -> str:
     if not pairs:
         return ""
     names = plain_names(facts.factors)
-    together = [" and ".join(names[name] for name in pair) for pair in pairs]
-    more = f" or {_count(len(together) - 1, 'other pair')}" if len(together) > 1 else ""
-    return f"; or {together[0]} do that together{more}: this design does not tell"
+    first = " and ".join(names[name] for name in pairs[0])
+    more = f", or one of {len(pairs) - 1} others" if len(pairs) > 1 else ""
+    return f"; or the interaction of {first} does{more}: this design aliases them"
 
 
 def _shared(moved: Sequence[_Setting], facts: Facts) -> list[str]:
-    """Where changes may be those of other settings together."""
+    """Where changes may be those of interactions."""
     factors = {setting.effects[0][1].factor for setting in moved}
     weights = [abs(mixed.weight) for name in factors for mixed in facts.mixed.get(name, ())]
     if max(weights, default=0.0) < _SHARE:
         return []
+    aliased = max(weights) > _WHOLE
     share = (
-        "may be that of two others together"
-        if max(weights) > _WHOLE
-        else (f"holds up to {max(weights):.2f} of what two others do only together")
+        "are aliased with two-factor interactions" if aliased else f"hold up to {max(weights):.2f} of an interaction"
     )
-    return [f"Each setting's change {share}: a higher resolution, a foldover or full-factorial tells them apart"]
+    return [f"Main effects {share}: a higher resolution, a foldover or full-factorial tells them apart"]
 
 
 def _holds(effect: Effect, facts: Facts) -> bool:

@@ -209,11 +209,11 @@ def test_failures_of_all_treatments_alike_judge_none() -> None:
     ("design", "told"),
     [("fractional-factorial, resolution: 3, replicates: 6", True), ("full-factorial, replicates: 3", False)],
 )
-def test_an_interaction_that_a_design_takes_for_a_setting_is_told_with_it(design: str, told: bool) -> None:
+def test_an_aliased_interaction_is_told_with_the_main_effect(design: str, told: bool) -> None:
     both = "{ when: { server.a: 20, server.b: 20 }, percent: { throughput: -20% } }"
     analysis = conclude(study(both, f"kind: {design}, seed: 3", names="abc"))
-    assert ("; or a and b do that together: this design does not tell" in analysis.answer) is told
-    assert any("may be that of two others together" in caveat for caveat in analysis.caveats) is told
+    assert ("; or the interaction of a and b does: this design aliases them" in analysis.answer) is told
+    assert any("are aliased with two-factor interactions" in caveat for caveat in analysis.caveats) is told
     assert ("C 20 instead of 10" in analysis.answer) is told, "it does nothing"
 
 
