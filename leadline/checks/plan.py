@@ -129,7 +129,7 @@ def _profiles(study: Study, plan: Plan) -> list[str]:
         return [f"A {study.profiling} profile of the server {where}."]
     if any(trial.turns for trial in plan.trials):
         return [f"A {study.profiling} profile of the server in every second turn of each instance."]
-    part = "the middle half of " if study.workload.generator is None and middle_half(study.workload.steady) else ""
+    part = "the middle half of " if middle_half(study.workload) else ""
     return [f"A {study.profiling} profile of the server in {part}every trial."]
 
 

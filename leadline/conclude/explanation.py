@@ -193,7 +193,7 @@ _FEWEST = 2  # blocks in which both levels must be for these to be compared with
 
 
 @dataclass(frozen=True)
-class Part:
+class ProfiledPart:
     """Of a trial: the seconds measured of it that have a profile, and the logarithm of CPU per transaction in these
     against the rest, None where that is not known.
     """
@@ -232,7 +232,7 @@ def explain(
     describe: Describe,
     asked_ms: float | None = 0.0,
     statements: Mapping[Place, Statements] = MappingProxyType({}),
-    parts: Mapping[Place, Part] = MappingProxyType({}),
+    parts: Mapping[Place, ProfiledPart] = MappingProxyType({}),
 ) -> StudyProfile | None:
     """``profiles``, ``statements`` and ``parts``: by number of the trial, and slot. ``asked_ms``: of CPU between two
     samples, None where running Java code alone is sampled. None where nothing was sampled.
@@ -283,7 +283,7 @@ def unit_of(name: str, ms: float, compiled: bool) -> Unit:
     return Unit(name, "ms of CPU per transaction", ms, absolute=True, whole=whole)
 
 
-def _profiled(observation: Observation, stacks: Stacks, statements: Statements, part: Part | None) -> _Profiled:
+def _profiled(observation: Observation, stacks: Stacks, statements: Statements, part: ProfiledPart | None) -> _Profiled:
     responses = observation.responses
 
     def cpu(part: str) -> float:
@@ -443,7 +443,7 @@ def cpu_of(responses: Mapping[str, float]) -> float | None:
     return responses.get(_STEADY) or responses.get("cpu_per_transaction") or None
 
 
-def _cost_in_parts(parts: Mapping[Place, Part]) -> tuple[float, Interval] | None:
+def _cost_in_parts(parts: Mapping[Place, ProfiledPart]) -> tuple[float, Interval] | None:
     """As ``profiling_cost``, of trials that have a profile in a part of them: the mean over these trials."""
     costs = np.array([part.cost for part in parts.values() if part.cost is not None])
     if len(costs) < 3:
@@ -455,9 +455,11 @@ def _cost_in_parts(parts: Mapping[Place, Part]) -> tuple[float, Interval] | None
 
 def _cost_sentence(cost: tuple[float, Interval] | None, where: str) -> str:
     if cost is None:
-        return "What profiles cost cannot be told here; they were taken in all treatments alike."
+        return "The cost of profiling is not known here; it is in all treatments alike."
     percent, interval = cost
     figures = f"{signed(percent)} % of CPU per transaction [{signed(interval.low)}, {signed(interval.high)}]"
     nothing = interval.low <= 0 <= interval.high
-    cost_ = f"What profiles cost is within the noise ({figures})" if nothing else f"Profiles cost {figures}"
-    return f"{cost_}; they were taken in {where}, so no effect has it in it."
+    head = (
+        f"The cost of profiling is not distinguishable from 0: {figures}" if nothing else f"Profiling costs {figures}"
+    )
+    return f"{head}; profiles were taken in {where}, so no effect includes it."

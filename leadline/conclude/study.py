@@ -16,7 +16,7 @@ from leadline.analysis.table import as_one_factor, inside, response_kind
 from leadline.conclude.answer import Facts, answer
 from leadline.conclude.confirmation import confirmations_of
 from leadline.conclude.disturbance import disturbance_of, width_cost
-from leadline.conclude.explanation import Part, Stacks, Statements, explain
+from leadline.conclude.explanation import ProfiledPart, Stacks, Statements, explain
 from leadline.conclude.judgement import judged
 from leadline.conclude.waiting import Served, explain_waits
 from leadline.conclude.washout import SlotSeconds, settled_wash_out
@@ -201,7 +201,7 @@ class Series:
     cpu_time: bool = True
     served: Mapping[Place, Served] = field(default_factory=dict)
     statements: Mapping[Place, Statements] = field(default_factory=dict)
-    parts: Mapping[Place, Part] = field(default_factory=dict)
+    parts: Mapping[Place, ProfiledPart] = field(default_factory=dict)
 
 
 def conclude(record: StudyRecord, series: Series | None = None) -> StudyAnalysis:

@@ -12,6 +12,7 @@ import numpy as np
 
 from leadline.design.seeds import derived
 from leadline.model.plan import Plan, Treatment
+from leadline.model.workload import Workload
 
 Place = tuple[int, int | None]  # position of a trial, index of its slot
 _SHORTEST = 8.0  # seconds of a steady phase whose middle half is long enough
@@ -34,11 +35,14 @@ def profiled(plan: Plan) -> frozenset[Place]:
     return frozenset(chosen)
 
 
-def middle_half(steady: float) -> tuple[float, float] | None:
+def middle_half(workload: Workload) -> tuple[float, float] | None:
     """When a profile is taken of a trial that runs alone, seconds from the start of its steady phase: drift that is
-    even does not come into the comparison with the rest. None where that phase is too short: in all of it.
+    even does not come into the comparison with the rest. None where that is all of it: the phase is too short, or a
+    load generator drives that does not tell of its seconds.
     """
-    return (steady / 4, 3 * steady / 4) if steady >= _SHORTEST else None
+    if workload.generator is not None or workload.steady < _SHORTEST:
+        return None
+    return workload.steady / 4, 3 * workload.steady / 4
 
 
 def in_turn(position: int, number: int) -> bool:

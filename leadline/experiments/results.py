@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from leadline.conclude.explanation import Part, Stacks, Statements, cpu_of
+from leadline.conclude.explanation import ProfiledPart, Stacks, Statements, cpu_of
 from leadline.conclude.study import Series, conclude
 from leadline.conclude.waiting import Served, requests_of
 from leadline.design.profiling import Place
@@ -32,7 +32,7 @@ def analysis_of(record: StudyRecord) -> StudyAnalysis:
 def profiles_of(record: StudyRecord) -> Series:
     """What was recorded in what was measured of each slot, or trial without slots, that has a profile."""
     profiles, cpu_time, served = dict[Place, Stacks](), True, dict[Place, Served]()
-    statements, parts = dict[Place, Statements](), dict[Place, Part]()
+    statements, parts = dict[Place, Statements](), dict[Place, ProfiledPart]()
     for trial in record.trials if record.study.profiling != "off" else ():
         path = trial.directory / "series" / "profile.parquet" if trial.directory else None
         if path is None or trial.state != TrialState.DONE or not path.exists():
@@ -71,7 +71,7 @@ def profiles_of(record: StudyRecord) -> Series:
     return Series({}, profiles, cpu_time, served, statements, parts)
 
 
-def _part(trial: TrialRecord, samples: pl.DataFrame) -> tuple[Part, tuple[tuple[float, float], ...]]:
+def _part(trial: TrialRecord, samples: pl.DataFrame) -> tuple[ProfiledPart, tuple[tuple[float, float], ...]]:
     """The part of a trial without slots that has samples, and its windows.
 
     A recording may start up to a second after the beginning of the second of its first sample, and end as much after
@@ -89,8 +89,8 @@ def _part(trial: TrialRecord, samples: pl.DataFrame) -> tuple[Part, tuple[tuple[
         rest += [(begin, first - 1), (last + 2, end)]
     inside, rest = ([(begin, end) for begin, end in spans if end - begin >= 1] for spans in (inside, rest))
     if not inside:
-        return Part(covered(trial.under_load)), trial.under_load
-    return Part(covered(inside), _cost(trial, inside, rest)), tuple(inside)
+        return ProfiledPart(covered(trial.under_load)), trial.under_load
+    return ProfiledPart(covered(inside), _cost(trial, inside, rest)), tuple(inside)
 
 
 def _cost(

@@ -112,8 +112,8 @@ class Limits(AtStart):
         limits = {open_files(self._host.files, pid) for pid in pids} - {None}
         if len(limits) != 1:
             raise LookupError(f"{name}: its processes have limits of {sorted(map(str, limits))}")
-        asked, level = self._asked.get(name, 0), limits.pop()
-        return 0 if not asked and level == open_files(self._host.files, os.getpid()) else level or 0
+        level, own = limits.pop(), open_files(self._host.files, os.getpid())
+        return 0 if level == own and not self._asked.get(name) else level or 0
 
     def _cpus(self, name: str, pids: list[int]) -> Level:
         usable = self._host.cpus()

@@ -313,9 +313,8 @@ class Attempt:
     @property
     def _in_part(self) -> tuple[float, float] | None:
         """Seconds of the steady phase between which a profile is taken; None where it is not a part of it."""
-        study = self.runner.study
-        told = study.workload.generator is None and not self.planned.turns  # of the seconds, while they go by
-        return middle_half(study.workload.steady) if told and self.has_profile else None
+        alone = self.has_profile and not self.planned.turns
+        return middle_half(self.runner.study.workload) if alone else None
 
     def _on_load(self) -> Callable[[LoadSecond], None]:
         """What is told of each second of the load; a profile begins and ends with them."""
@@ -323,14 +322,14 @@ class Attempt:
         if part is None:
             return watch
         steady: list[float] = []  # seconds of it
-        left = [(part[1], False), (part[0], True)]
+        switches = [(part[1], False), (part[0], True)]
 
         def on_load(second: LoadSecond) -> None:
             watch(second)
             if second.phase == "steady":
                 steady.append(second.second)
-            while left and steady and second.second - steady[0] >= left[-1][0]:
-                self.system.profile(left.pop()[1])
+            while switches and steady and second.second - steady[0] >= switches[-1][0]:
+                self.system.profile(switches.pop()[1])
 
         return on_load
 

@@ -283,10 +283,10 @@ class Agent:
     def profile(self, on: bool) -> None:
         """Take samples from now on, of what runs here, or no more."""
         stack = self._running()
-        if self._profile is not None and "server" in stack.processes():
-            self._profile.sample(on)
-        if self._profile is not None and "database" in stack.processes():
-            stack.database.track(on)
+        if self._profile is not None:
+            self._profile.sample(on)  # which was not started where no server is
+            if "database" in stack.processes():
+                stack.database.track(on)
 
     def samples(self, key: str) -> str:
         """What the agent in the server's JVM has written so far."""

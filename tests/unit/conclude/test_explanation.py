@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from leadline.conclude.explanation import Part, explain, layered, profiling_cost
+from leadline.conclude.explanation import ProfiledPart, explain, layered, profiling_cost
 from leadline.model.frames import StudyProfile
 from leadline.model.naming import plain_level
 from leadline.model.plan import Factor, Plan, Role, Treatment
@@ -147,7 +147,7 @@ def test_of_trials_with_a_profile_in_their_middle_the_cost_is_that_of_the_middle
     plan = Plan("one-at-a-time", 1, (FACTOR,), ())
     whole = explain(plan, observations, profiles, plain_level)
     costs = np.random.default_rng(2).normal(0.02, 0.005, len(profiles))
-    parts = {place: Part(2.0, cost) for place, cost in zip(profiles, costs, strict=True)}
+    parts = {place: ProfiledPart(2.0, cost) for place, cost in zip(profiles, costs, strict=True)}
     halved = {place: {stack: n / 2 for stack, n in stacks.items()} for place, stacks in profiles.items()}
     profile = explain(plan, observations, halved, plain_level, parts=parts)
     assert whole is not None
@@ -158,10 +158,10 @@ def test_of_trials_with_a_profile_in_their_middle_the_cost_is_that_of_the_middle
     assert profile.interval is not None
     assert profile.interval.low < 2.0 < profile.interval.high
     assert "the middle half of every trial" in profile.notes[0]
-    unknown = explain(plan, observations, halved, plain_level, parts={place: Part(4.0) for place in profiles})
+    unknown = explain(plan, observations, halved, plain_level, parts={place: ProfiledPart(4.0) for place in profiles})
     assert unknown is not None
     assert unknown.cost is None
-    assert "cannot be told here" in unknown.notes[0]
+    assert "is not known here" in unknown.notes[0]
 
 
 def test_missing_samples_are_told() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from leadline.design.profiling import in_turn, middle_half, profiled
 from leadline.model.plan import Factor, Plan, PlannedTrial, Role, Slot, Treatment
+from leadline.model.workload import Workload
 
 
 def _plan(treatments: list[dict[str, int]], trials: int, repeats: int = 0, seed: int = 3) -> Plan:
@@ -52,8 +53,8 @@ def test_half_of_each_treatment(plan: Plan) -> None:
 def test_every_trial_without_slots_has_a_profile_in_half_of_its_time() -> None:
     plan = _plan(ONE, 3)
     assert profiled(plan) == {(trial.position, None) for trial in plan.trials}
-    assert middle_half(30.0) == (7.5, 22.5)
-    assert middle_half(6.0) is None
+    assert middle_half(Workload(steady=30.0)) == (7.5, 22.5)
+    assert middle_half(Workload(steady=6.0)) is None
     assert [in_turn(0, number) for number in range(4)] == [True, False] * 2
     assert [in_turn(1, number) for number in range(4)] == [False, True] * 2
 
