@@ -29,7 +29,7 @@ from leadline.observe.base import read_frames
 from leadline.observe.pools import read_samples
 from leadline.observe.table import check_tables, read_series
 from leadline.places.guest import debian
-from leadline.places.virtual import instructions
+from leadline.places.virtual import figures
 from leadline.stack.own import spring
 from leadline.trial.measure import FILE, completion_between
 
@@ -61,7 +61,7 @@ READERS: dict[str, tuple[str, Read]] = {
     "frames": ("host.frames", lambda folder: list(read_frames(folder / "host.frames"))),
     "completions": (str(FILE), lambda folder: completion_between(folder, 0, 9e9)),
     "series": ("host.parquet", lambda folder: read_series(folder / "host.parquet")),
-    "a guest's figures": ("figures", lambda folder: instructions.read_figures(folder / "figures")),
+    "a guest's figures": ("figures", lambda folder: figures.read(folder / "figures")),
     "a kernel's facts": ("sealed.json", debian.sealed_facts),
 }
 

@@ -1,6 +1,7 @@
 """CPU, memory and input/output of process groups."""
 
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -206,9 +207,10 @@ def test_this_process_is_recorded_and_a_role_may_come_late(tmp_path: Path) -> No
     before = time.process_time()
     while time.process_time() - before < 0.3:
         pass
-    processes["driver"] = FakeProcess("driver", lambda: [os.getpid()])
+    asked = threading.Event()
+    processes["driver"] = FakeProcess("driver", lambda: [asked.set(), os.getpid()][1:])  # type: ignore[func-returns-value]
     before = time.process_time()
-    while time.process_time() - before < 0.3:
+    while time.process_time() - before < 0.3 or not asked.is_set():
         pass
     observer.stop()
     path = observer.collect()
