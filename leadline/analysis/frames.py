@@ -2,10 +2,10 @@
 
 A method's effect is that of its own samples, on whatever path it ran: the effects of all methods sum to the total's. A
 path's effect is that of everything below it. Methods and paths are one family. Half of the error rate goes to the
-total and from a claimed path down to those it calls, half to all paths and methods alike, so that a frame may be named
-where the total is too noisy (the inheritance of Bretz, Maurer, Brannath and Posch, 2009). The comparisons of a study
-share the error rate alike (Bonferroni). Named frames are wrong in at most ``ALPHA`` of studies, whatever their
-dependence.
+total and from a claimed path down to those it calls, a quarter to the layers, which the total consists of, and a
+quarter to all else alike, so that a layer or a frame may be named where the total is too noisy (the inheritance of
+Bretz, Maurer, Brannath and Posch, 2009). The comparisons of a study share the error rate alike (Bonferroni). Named
+frames are wrong in at most ``ALPHA`` of studies, whatever their dependence.
 
 An effect is the least-squares contrast in blocks, beside what else differs between recordings. Its variance is that of
 replicates, with blocks as clusters (``leadline.analysis.instances``). They are few, so each frame's is drawn towards
@@ -349,9 +349,11 @@ def _below(tree: _Tree, paths: Sequence[int], place: Ints) -> dict[int, list[int
 
 def _inherited(p_values: Floats, below: Mapping[int, Sequence[int]], root: int) -> Floats:
     """Adjusted p values: each hypothesis has a weight, and a rejected one gives its own to those below it."""
-    size = len(p_values)
-    weights = np.full(size, 0.5 / max(1, size - 1))
-    weights[root] = 0.5 if size > 1 else 1.0
+    size, layers = len(p_values), list(below.get(root, ()))
+    others = size - 1 - len(layers)
+    weights = np.full(size, 0.25 / max(1, others))
+    weights[layers] = (0.25 if others else 0.5) / max(1, len(layers))
+    weights[root] = 1.0 - (weights.sum() - weights[root])
     adjusted, largest, waiting = np.ones(size), 0.0, np.ones(size, dtype=bool)
     for _ in range(size):
         ratios = np.where(waiting, p_values / weights, np.inf)

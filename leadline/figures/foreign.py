@@ -296,6 +296,7 @@ _K6 = {"avg": "mean", "med": "p50", "p(90)": "p90", "p(95)": "p95", "p(99)": "p9
 _GATLING = {"meanResponseTime": "mean", "percentiles3": "p95", "percentiles4": "p99", "maxResponseTime": "max"}
 _REFUSED = 400  # status of an answer, from which on the request has failed
 _MIXED = "times of failed requests are among the others"
+_MISSING = ("", "-", "na", "n/a", "nan", "null", "none")
 _TIMES = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0}
 
 Floats = NDArray[np.float64]
@@ -507,31 +508,53 @@ def _of_table(text: str, source: str, by: str | None, responses: Sequence[str], 
         if name is not None and name not in head:
             near = nearest(name, head)
             raise UsageError(f"{source}, line 1: no column {quoted(name)}; {f'did you mean {near}?' if near else head}")
-    numeric = [name for name in head if table and all(_is_number(cells[name]) for _, cells in table)]
-    words = [name for name in head if name not in numeric and name != block]
+    failure = _called("failure", head)
+    numeric = [name for name in head if name != failure and _of_numbers([cells[name] for _, cells in table])]
+    words = [name for name in head if name not in (*numeric, block, failure)]
     by = by or _called("level", head) or (words[0] if len(words) == 1 else None)
     block = block or _called("block", head)
     no_response = {by, block, *(name for name in head if name.lower() in COLUMNS["replicate"])}
     chosen = list(responses) or [name for name in numeric if name not in no_response]
     if not chosen:
-        raise UsageError(f"{source}: no column of numbers; the columns are {', '.join(head) or 'none'}")
-    runs = [
-        ToolRun(
-            (cells[by].strip() or "baseline") if by else "",
-            {name: finite(cells[name], f"{source}, line {number}", name) for name in chosen},
-            block=cells[block].strip() if block else "",
-        )
-        for number, cells in table
-    ]
+        raise UsageError(f"{source}: no column of numbers{_nearly(table)}; the columns are {', '.join(head) or 'none'}")
+    runs, notes = [], []
+    for number, cells in table:
+        lacking = [name for name in chosen if _is_missing(cells[name])]
+        why = cells[failure].strip() if failure else ""
+        if not why and lacking:
+            where = f"no {', '.join(lacking)} in line {number}"
+            why, notes = (where, notes) if len(lacking) == len(chosen) else ("", [*notes, f"{source}: {where}"])
+        values = {
+            name: finite(cells[name], f"{source}, line {number}", name)
+            for name in chosen
+            if not why and name not in lacking
+        }
+        level = (cells[by].strip() or "baseline") if by else ""
+        runs.append(ToolRun(level, values, why, cells[block].strip() if block else ""))
     factor = _called("factor", head)
     names = {cells[factor].strip() for _, cells in table} - {""} if factor and factor != by else set()
     name = names.pop() if len(names) == 1 else by or "version"
     within = f", within {block}" if block else ""
-    return Results("table", runs, [f"{source}: {', '.join(chosen)} by {by or 'file'}{within}"], name)
+    return Results("table", runs, [f"{source}: {', '.join(chosen)} by {by or 'file'}{within}", *notes], name)
 
 
 def _called(what: str, head: Sequence[str]) -> str | None:
     return next((name for name in head if name.lower() in COLUMNS[what]), None)
+
+
+def _of_numbers(cells: Sequence[str]) -> bool:
+    """Whether each has a number or says that it has none, and some have one."""
+    return any(map(_is_number, cells)) and all(_is_number(cell) or _is_missing(cell) for cell in cells)
+
+
+def _nearly(table: Sequence[tuple[int, Mapping[str, str]]]) -> str:
+    """The first cell without a number in the column that has most of them."""
+    others = {
+        name: [(number, cells[name]) for number, cells in table if not _is_number(cells[name])]
+        for name in (table[0][1] if table else ())
+    }
+    name = min(others, key=lambda name: len(others[name]), default="")
+    return f": {name} is {quoted(others[name][0][1])} in line {others[name][0][0]}" if name and others[name] else ""
 
 
 def _is_number(cell: str) -> bool:
@@ -539,6 +562,10 @@ def _is_number(cell: str) -> bool:
         return math.isfinite(float(cell))
     except ValueError:
         return False
+
+
+def _is_missing(cell: str) -> bool:
+    return cell.strip().lower() in _MISSING
 
 
 def _jmeter(samples: Sequence[tuple[int, Mapping[str, str]]], source: str) -> Results:

@@ -434,7 +434,7 @@ class JavaServer(Changing[ServiceContext]):
         properties = [f"-D{name}={value}" for name, value in sorted(context.application.properties.items())]
         return [
             *jvm.options(self._settings, log, self.jvm.flags),
-            *(jvm.EXACT_FRAMES if context.profile else ()),
+            *(jvm.recorder(self.own_artefacts(context)) if context.profile else ()),
             f"-XX:ErrorFile={self.own_artefacts(context)}/hs_err.log",
             *(self._places.options() if self._places is not None else ()),
             *properties,

@@ -230,6 +230,13 @@ _SHORT = {HEAP.name: "-Xmx", HEAP_INITIAL.name: "-Xms", YOUNG_SIZE.name: "-Xmn",
 EXACT_FRAMES = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints")
 
 
+def recorder(directory: Path) -> list[str]:
+    """Options of a JVM whose flight recorder will run. It works in ``directory``, which it makes: what a killed JVM
+    leaves is the trial's, not the temporary directory's of the host.
+    """
+    return [*EXACT_FRAMES, f"-XX:FlightRecorderOptions:repository={directory}"]
+
+
 def options(
     settings: Mapping[str, Level], log: Path | None, known: Mapping[str, Knob] = MappingProxyType({})
 ) -> list[str]:

@@ -15,7 +15,7 @@ from leadline.model.errors import LeadlineError
 from leadline.observe.base import ObserverContext
 from leadline.observe.profile import METRICS, WAITS, ProfileObserver, recording, tabulate
 from leadline.observe.profile import _settings as profile_settings
-from leadline.stack.servers.jvm import EXACT_FRAMES
+from leadline.stack.servers.jvm import recorder
 
 BUSY = """
 public class Busy {
@@ -49,7 +49,7 @@ class Server:
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    with _busy(tmp_path, *EXACT_FRAMES) as server:
+    with _busy(tmp_path, *recorder(tmp_path / "recorder")) as server:
         yield server
 
 
@@ -113,6 +113,7 @@ def test_a_jvm_that_is_gone_costs_the_profile_only(server: Server, tmp_path: Pat
     observer = ProfileObserver(LocalHost(), "light")
     observer.start(ObserverContext(tmp_path, {"server": server}))  # type: ignore[dict-item]
     observer.sample(True)
+    assert [path.name.rpartition("_")[2] for path in (tmp_path / "recorder").iterdir()] == [str(server.pid)]
     server.process.kill()
     server.process.wait()
     observer.stop()

@@ -61,6 +61,19 @@ def test_failed_runs_are_no_times(tmp_path: Path) -> None:
     assert abs(analysed["responses"][0]["levels"][0]["percent"]) < 2
 
 
+def test_a_run_without_a_number_has_failed(tmp_path: Path) -> None:
+    rows = [(kind, f"{ms}", f"{ms / 2}", "") for ms in (10.0, 10.1, 10.2, 9.9) for kind in ("old", "new")]
+    rows += [("new", "nan", "", ""), ("old", "0.1", "0.1", "timeout"), ("new", "9.8", "", "")]
+    text = "\n".join(",".join(row) for row in [("kind", "ms", "cpu", "failure"), *rows])
+    analysed = _analyse(*_written(tmp_path, t=text))
+    assert analysed["runs"] == {"old": 4, "new": 5}
+    assert {"1 of 6 runs of new failed (no ms, cpu in line 10).", "1 of 5 runs of old failed (timeout)."} <= set(
+        analysed["notes"]
+    )
+    assert any(note.endswith("t: no cpu in line 12.") for note in analysed["notes"])
+    assert [response["response"] for response in analysed["responses"]] == ["ms", "cpu"]
+
+
 def test_an_outlier_is_told_with_what_ranks_say(tmp_path: Path) -> None:
     document = _hyperfine(old=1.0, new=1.1)
     document["results"][0]["times"][0] = 15.0
@@ -170,6 +183,7 @@ def test_a_drift_goes_with_the_blocks_of_a_table(tmp_path: Path) -> None:
         ("kind,ms\na,1\nb,2\n", ["--baseline", "c"], "no such level"),
         ("kind,ms\na,1\nb,2\nb,3\n", ["--paired"], "make no pairs"),
         ("", [], "no column of numbers"),
+        ("kind,ms\na,1\nb,2 ms\nb,3\n", [], "no column of numbers: ms is '2 ms' in line 3"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(content: str, options: list[str], message: str, tmp_path: Path) -> None:

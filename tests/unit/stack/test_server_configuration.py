@@ -224,8 +224,9 @@ def test_the_jvm_gets_levels_properties_and_a_log_while_observed(
     assert "-XX:+UseSerialGC" in server.jvm_options(context)
     assert [option for option in server.jvm_options(context) if option.startswith("-Xlog:gc*,safepoint:file=")]
     assert not [o for o in server.jvm_options(replace(context, observe=False)) if o.startswith("-Xlog")]
-    assert set(jvm.EXACT_FRAMES) <= set(server.jvm_options(replace(context, profile=True)))
-    assert not set(jvm.EXACT_FRAMES) & set(server.jvm_options(context))
+    recorder = set(jvm.recorder(server.own_artefacts(context)))
+    assert recorder <= set(server.jvm_options(replace(context, profile=True)))
+    assert not recorder & set(server.jvm_options(context))
 
 
 class FakeHost(LocalHost):
