@@ -272,9 +272,9 @@ def of_recording(recorded: Recorder, name: str, resources: bool = False) -> Draf
     if recorded.root:
         notes[0] = notes[0].replace(recorded.origin, recorded.origin + recorded.root, 1)
     if recorded.outside:
-        notes.append(f"{recorded.outside} requests beside {recorded.root} were left out.")
+        notes.append(f"Requests left out, beside {recorded.root}: {recorded.outside}.")
     if recorded.unkept:
-        notes.append(f"{recorded.unkept} requests were left out, as the recording was full: record less at once.")
+        notes.append(f"Requests left out, as the recording was full: {recorded.unkept}. Record less at once.")
     return Draft(draft.scenario, notes)
 
 

@@ -62,11 +62,11 @@ def from_log(text: str, name: str, resources: bool = False) -> Draft:
         if line is None:
             omitted["lines of another form"] += bool(row.strip())
         elif line.method not in ("GET", "HEAD"):
-            omitted[f"{line.method} requests, whose bodies no log holds"] += 1
+            omitted[f"by {line.method}, whose bodies no log holds"] += 1
         elif line.status >= 400:
-            omitted[f"requests answered with {line.status}"] += 1
+            omitted[f"answered with {line.status}"] += 1
         elif not resources and STATIC.search(line.path.partition("?")[0]):
-            omitted["requests for images, styles and scripts"] += 1
+            omitted["for images, styles and scripts"] += 1
         else:
             lines.append(line)
     if not lines:
@@ -90,9 +90,9 @@ def _draft(name: str, lines: list[_Line], omitted: Counter[str]) -> Draft:
         title = names.make(" ".join(part for part in key[1:] if part != "{}") or "home", "page")
         mix[title], transactions[title] = count, [{key[0]: template}]
         fewer += len(groups[key]) > used
-    omitted["requests of rarer kinds"] += len(lines) - sum(mix.values())
+    omitted["of rarer kinds"] += len(lines) - sum(mix.values())
     notes = [f"Made from {len(lines):,} requests of an access log: the mix is theirs; give the server as --url."]
-    notes += [f"{count:,} {what} were left out." for what, count in omitted.most_common() if count]
+    notes += [f"Requests left out, {what}: {count:,}." for what, count in omitted.most_common() if count]
     if fewer:
         notes.append(f"Only the {_MOST_PATHS} most frequent paths are taken, equally often, of transactions: {fewer}.")
     times = _times(lines)

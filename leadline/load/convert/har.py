@@ -135,17 +135,17 @@ def of_entries(entries: Sequence[dict[str, Any]], name: str, resources: bool = F
     kept_entries = [entry for entry in entries if _origin(entry) == origin]
     notes = [f"Made from requests to {origin}: give that server (or another) as --url."]
     if len(kept_entries) < len(entries):
-        notes.append(f"{len(entries) - len(kept_entries)} requests to other servers were left out.")
+        notes.append(f"Requests left out, to other servers: {len(entries) - len(kept_entries)}.")
     dynamic = [
         entry for entry in kept_entries if resources or not STATIC.search(urlsplit(entry["request"]["url"]).path)
     ]
     if len(dynamic) < len(kept_entries):
-        notes.append(f"{len(kept_entries) - len(dynamic)} requests for images, styles and scripts were left out.")
+        notes.append(f"Requests left out, for images, styles and scripts: {len(kept_entries) - len(dynamic)}.")
     walked = _without_followed(dynamic)
     asked = [entry for entry in walked if _method(entry) in METHODS]
     if len(asked) < len(walked):
         others = sorted({_method(entry).upper() for entry in walked} - {method.upper() for method in METHODS})
-        notes.append(f"{len(walked) - len(asked)} requests by {', '.join(others)} were left out.")
+        notes.append(f"Requests left out, by {', '.join(others)}: {len(walked) - len(asked)}.")
     pages = _pages(asked)
     if not pages:
         raise UsageError("the recording has no request that a scenario can hold")

@@ -34,8 +34,8 @@ def test_a_recording_becomes_pages_in_order() -> None:
     assert api[0] == {"post": "/api", "json": {"n": 1, "s": "$$x"}}
     assert api[1] == {"put": "/raw", "text": "a,b", "headers": {"Content-Type": "text/csv"}, "check": {"status": 404}}
     assert found["pause"] == {"kind": "think", "shape": "exponential", "mean": "2100ms"}  # (2 - 0.1 + 4.4 - 2.1) / 2
-    assert any("1 requests to other servers" in note for note in draft.notes)
-    assert any("1 requests for images" in note for note in draft.notes)
+    assert any("Requests left out, to other servers: 1" in note for note in draft.notes)
+    assert any("Requests left out, for images, styles and scripts: 1" in note for note in draft.notes)
     assert "/logo.png" in str(read(from_har(text, "shop", resources=True)))
 
 
@@ -326,7 +326,7 @@ def test_what_a_recording_loses_is_noted() -> None:
     found, notes = converted(unsaid, entry("OPTIONS", f"{SHOP}/b", 1, None))
     assert found == {"b": [{"put": "/b"}]}
     assert "The body of put /b was left out" in notes
-    assert "1 requests by OPTIONS were left out" in notes
+    assert "Requests left out, by OPTIONS: 1." in notes
 
 
 def test_headers_that_are_not_sent_are_named() -> None:

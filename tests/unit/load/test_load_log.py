@@ -72,7 +72,7 @@ def test_a_log_is_a_mix_and_arrivals(lines: list[str], tmp_path: Path) -> None:
     assert scenario["transactions"]["orders"] == [{"get": "/orders/${choice:17:18?view=full}"}]
     assert list(draft.times) == pytest.approx([0, 0.5, 1, 1.5, 3])
     notes = " ".join(draft.notes)
-    for part in ("1 POST requests, whose bodies no log holds", "1 requests answered with 404", "1 requests for images"):
+    for part in ("by POST, whose bodies no log holds: 1", "answered with 404: 1", "for images, styles and scripts: 1"):
         assert part in notes
 
 
@@ -88,7 +88,7 @@ def test_many_different_segments_are_values(tmp_path: Path) -> None:
 
 
 def test_lines_of_another_form_are_counted_and_other_files_refused(tmp_path: Path) -> None:
-    assert "1 lines of another form were left out" in " ".join(of(tmp_path, [*plain(), "garbage"]).notes)
+    assert "Requests left out, lines of another form: 1." in " ".join(of(tmp_path, [*plain(), "garbage"]).notes)
     (tmp_path / "a").write_text(CLF.format(second=0, request="POST /", status=200, more=""))
     done = CliRunner().invoke(app, ["scenario", "from", str(tmp_path / "a")])
     assert "the log has no GET or HEAD that succeeded" in str(done.exception)

@@ -114,7 +114,7 @@ def test_a_visit_becomes_a_scenario_below_the_application_s_root(
         {"post": "/buy", "form": {"token": "${token}", "quantity": "2"}, "headers": {"Accept": "text/html"}}
     ]
     assert f"http://127.0.0.1:{shop.server_port}/shop: give that server" in text
-    assert "# 1 requests beside /shop were left out." in text
+    assert "# Requests left out, beside /shop: 1." in text
     path = tmp_path / "visit.scenario.yaml"
     path.write_text(text)
     assert read_scenario(path)["scenario"] == "visit-1"
