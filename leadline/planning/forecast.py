@@ -29,7 +29,17 @@ from leadline.model.result import ResponseAnalysis
 from leadline.model.units import format_duration, rounded
 from leadline.model.workload import Workload
 from leadline.planning.looks import final_level
-from leadline.planning.noise import Between, Noise, between_trials, cv_of, variance_of
+from leadline.planning.noise import (
+    OF_MACHINE,
+    OF_SECONDS,
+    OF_START,
+    OF_TRIAL,
+    Between,
+    Noise,
+    between_trials,
+    cv_of,
+    variance_of,
+)
 from leadline.planning.power import Precision, log_effect, percent, precision_of
 
 # Other plans that answer the same question: other kinds of designs, other blocks, slots.
@@ -232,6 +242,11 @@ def sigma_of(plan: Plan, noise: Noise, setup: Setup) -> float | None:
     if slot is not None:
         variance = noise.slot(slot.seconds, setup.wash_out)
         return None if variance is None else math.sqrt(variance)
+    if noise.assumed and layout_of(plan).side_by_side:  # they do not meet what moves the machine from trial to trial
+        measured = sum(turn.seconds - setup.wash_out for turn in plan.trials[0].turns if not turn.warm_up)
+        second = OF_SECONDS * OF_TRIAL
+        apart = max(0.0, 1 - second / setup.steady)
+        return math.sqrt(noise.sigma2 * (apart * OF_START / (OF_START + OF_MACHINE) + second / measured))
     if noise.beyond is None or noise.second is None:
         return math.sqrt(noise.sigma2)
     return math.sqrt(max(noise.beyond + noise.second / setup.steady, 1e-12))

@@ -27,7 +27,7 @@ from leadline.model.units import format_duration
 from leadline.model.workload import Workload
 from leadline.planning.forecast import Setup, replicates_of, setup_of
 from leadline.planning.looks import final_level
-from leadline.planning.noise import Noise, whole_trials
+from leadline.planning.noise import OF_MACHINE, OF_SECONDS, OF_START, OF_TRIAL, Noise, whole_trials
 from leadline.planning.power import Precision, log_effect, percent, precision_of
 
 
@@ -114,14 +114,12 @@ def _sentence(ideal: int | None, share: float, longer: float, best: float, stead
 
 Name = Literal["plain", "switchback", "rotation"]
 NAMES: tuple[Name, ...] = ("plain", "switchback", "rotation")
-SECONDS, START, MACHINE = 0.25, 0.25, 0.5  # shares of a trial's variance where no pilot tells them apart
 SHORTEST = 10.0  # seconds: no plain trial that is shorter is proposed
 _INSTANCES = range(2, 9)  # of which the best number is searched where every factor changes in slots
 _LARGEST = 1_000  # trials or slots of another layout that are compared; the minutes may hold more
 _ALIKE = 1.05  # times the best figure: the layout that the study has stays
 _MINUTES = 1.02  # a layout is filled up to so many times the minutes of the study's own
 _LONGER = 1.1  # times these minutes that still count as the same
-_TRIAL = 30.0  # seconds of the trials that assumed noise is of, where the study has slots
 
 
 @dataclass(frozen=True)
@@ -197,16 +195,16 @@ def components_of(noise: Noise, other: Noise | None, question: Question) -> Comp
     assumed = []
     if second is None:
         assumed.append("seconds")
-        second = SECONDS * (whole or 0.0) * (workload.steady if question.design.layout == "plain" else _TRIAL)
+        second = OF_SECONDS * (whole or 0.0) * (workload.steady if question.design.layout == "plain" else OF_TRIAL)
     seconds = second / workload.steady
     apart = _beyond(plain, seconds)
     start = None if beside is None or beside.assumed else _beyond(beside, seconds)
     if apart is None:
         assumed.append("machine")
-        apart = (start if start is not None else seconds * START / SECONDS) * (1 + MACHINE / START)
+        apart = (start if start is not None else seconds * OF_START / OF_SECONDS) * (1 + OF_MACHINE / OF_START)
     if start is None:
         assumed.append("start")
-        start = apart * START / (START + MACHINE)
+        start = apart * OF_START / (OF_START + OF_MACHINE)
     return Components(second, start, max(0.0, apart - start), tuple(assumed))
 
 

@@ -27,6 +27,10 @@ from leadline.model.plan import Plan, Treatment
 from leadline.model.result import Drift, Interval, Observation
 from leadline.planning.power import log_effect, percent, precision_of
 
+# Of a plain trial's variance where no pilot tells them apart: shares, and its seconds.
+OF_SECONDS, OF_START, OF_MACHINE = 0.25, 0.25, 0.5
+OF_TRIAL = 30.0
+
 
 @dataclass(frozen=True)
 class Component:

@@ -12,6 +12,7 @@ from leadline.checks.files.study import find_study
 from leadline.checks.plan import Planned
 from leadline.design.make import make_plan
 from leadline.experiments.pilot import compare_layouts
+from leadline.layouts import layout_of
 from leadline.model.design import Design, Rotation
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
@@ -90,6 +91,17 @@ def test_the_row_of_the_study_itself_is_its_forecast() -> None:
     assert own.smallest == pytest.approx(told.smallest[0.8])
     assert told.need is not None
     assert own.need == pytest.approx(told.need.seconds)
+
+
+def test_so_it_is_side_by_side_with_noise_that_is_assumed_of_plain_trials() -> None:
+    design = PLAIN.model_copy(update={"rotation": Rotation()})
+    asked = question(RESTART, design=design)
+    plan = layout_of(design).plan(asked.factors, design, LOAD, ())
+    noise = assumed("throughput", 4.3, "given")
+    told = forecast(plan, noise, asked.setup(design, LOAD), design=design).smallest[0.8]
+    (own,) = (each for each in compared(asked, plan, noise, None).layouts if each.own)
+    assert own.name == "rotation"
+    assert own.smallest == pytest.approx(told, rel=0.001)
 
 
 def test_rotation_pays_where_the_machine_makes_the_noise_and_not_where_the_start_does() -> None:
