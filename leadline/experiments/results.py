@@ -97,9 +97,9 @@ def _cost(
     trial: TrialRecord, inside: Sequence[tuple[float, float]], rest: Sequence[tuple[float, float]]
 ) -> float | None:
     """Logarithm of CPU per transaction inside against the rest, which is before and after; None where it is not both,
-    or one is not known.
+    one is not known, or the server was warming up: that falls fastest in what is before.
     """
-    if trial.directory is None or len(rest) < 2:
+    if trial.directory is None or len(rest) < 2 or (trial.steady is not None and trial.steady.cold):
         return None
     means = []
     for spans in (inside, rest):
