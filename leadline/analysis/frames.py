@@ -1,11 +1,11 @@
 """Which frames carry a difference: effects of methods and of call paths, from the samples of profiles.
 
 A method's effect is that of its own samples, on whatever path it ran: the effects of all methods sum to the total's. A
-path's effect is that of everything below it. Methods and paths are one family. Half of the error rate goes to the
-total and from a claimed path down to those it calls, a quarter to the layers, which the total consists of, and a
-quarter to all else alike, so that a layer or a frame may be named where the total is too noisy (the inheritance of
-Bretz, Maurer, Brannath and Posch, 2009). The comparisons of a study share the error rate alike (Bonferroni). Named
-frames are wrong in at most ``ALPHA`` of studies, whatever their dependence.
+path's effect is that of everything below it. Methods and paths are one family. Of the error rate a tenth goes to the
+total, four tenths to the layers that it consists of, and half to all else alike; what is claimed leaves its part to
+those it calls (the inheritance of Bretz, Maurer, Brannath and Posch, 2009). So a layer or a frame may be named where
+the total is too noisy. The comparisons of a study share the error rate alike (Bonferroni). Named frames are wrong in at
+most ``ALPHA`` of studies, whatever their dependence.
 
 An effect is the least-squares contrast in blocks, beside what else differs between recordings. Its variance is that of
 replicates, with blocks as clusters (``leadline.analysis.instances``). They are few, so each frame's is drawn towards
@@ -34,6 +34,7 @@ MOST = 250  # paths that are judged, and as many methods: the largest
 _CARRIES = 0.8  # share of a path's effect in those it calls, from which on these are the ones to tell
 _BORROWED = 3.0  # degrees of freedom that other frames lend, for each of the frame's own: they may vary together
 _OUTLIER = 0.01
+_OF_LAYERS, _OF_OTHERS = 0.4, 0.5  # of the error rate; the total has the rest
 _FEWEST = 2  # degrees of freedom that are left beside what else differs, else that is not adjusted for
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
@@ -351,9 +352,10 @@ def _inherited(p_values: Floats, below: Mapping[int, Sequence[int]], root: int) 
     """Adjusted p values: each hypothesis has a weight, and a rejected one gives its own to those below it."""
     size, layers = len(p_values), list(below.get(root, ()))
     others = size - 1 - len(layers)
-    weights = np.full(size, 0.25 / max(1, others))
-    weights[layers] = (0.25 if others else 0.5) / max(1, len(layers))
-    weights[root] = 1.0 - (weights.sum() - weights[root])
+    weights = np.full(size, _OF_OTHERS / max(1, others))
+    weights[layers] = _OF_LAYERS / max(1, len(layers))
+    weights[root] = 0.0
+    weights[root] = 1.0 - weights.sum()
     adjusted, largest, waiting = np.ones(size), 0.0, np.ones(size, dtype=bool)
     for _ in range(size):
         ratios = np.where(waiting, p_values / weights, np.inf)

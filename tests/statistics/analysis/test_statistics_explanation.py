@@ -22,9 +22,17 @@ PLAN = Plan("one-at-a-time", 1, (Factor("cache", (60, 0), 60),), ())
 BOTH = Plan("full-factorial", 1, (*PLAN.factors, Factor("pool", (10, 2), 10)), ())
 LOOKUP = "leadline.brokerage.sql.Queries.quotes"
 PREPARE = "org.postgresql.jdbc.PgConnection.prepareStatement"
+COLLECTOR = "(garbage collector)"
 
 
-def study(rng: np.random.Generator, instances: int, slots: int, plant: float = 0.0, pool: float = 0.0) -> StudyProfile:
+def study(
+    rng: np.random.Generator,
+    instances: int,
+    slots: int,
+    plant: float = 0.0,
+    pool: float = 0.0,
+    where: str = PREPARE,
+) -> StudyProfile:
     """Real slots, drawn anew, half of each instance's under either level; ``plant``: ms that the second adds, ``pool``:
     that a second factor does, whose levels fall as they may.
     """
@@ -32,7 +40,7 @@ def study(rng: np.random.Generator, instances: int, slots: int, plant: float = 0
     for instance in range(instances):
         levels = rng.permutation([0, 60] * (slots // 2))
         for slot, level in enumerate(levels):
-            treatment, costs = {"cache": int(level)}, {PREPARE: plant * (level == 0)}
+            treatment, costs = {"cache": int(level)}, {where: plant * (level == 0)}
             if pool:
                 treatment["pool"] = int(rng.choice([10, 2]))
                 costs[LOOKUP] = pool * (treatment["pool"] == 2)
@@ -54,8 +62,11 @@ def _slot(
     stacks = {STACKS[number]: float(count) for number, count in zip(numbers, again, strict=True) if count}
     responses = {f"{name}_cpu_per_transaction": ms for name, ms in drawn["responses"].items() if name != "throughput"}
     for frame, ms in costs.items():
-        stacks[frame] = float(rng.poisson(size * ms / drawn["responses"]["application"]))
-        for name in ("application", "server"):
+        if frame == COLLECTOR:  # measured by its threads, as unevenly as collections fall
+            ms *= rng.lognormal(0.0, 0.3)
+        else:
+            stacks[frame] = float(rng.poisson(size * ms / drawn["responses"]["application"]))
+        for name in ("collector" if frame == COLLECTOR else "application", "server"):
             responses[f"{name}_cpu_per_transaction"] += ms
     responses["throughput"] = drawn["responses"]["throughput"]
     return (
@@ -87,3 +98,16 @@ def test_a_planted_cost_is_named_in_the_driver_and_the_changes_sum_to_the_totals
         own = sum(method.change for method in effects.methods) + effects.rest
         assert own == pytest.approx(effects.total.change)
     assert named >= 0.9 * studies
+
+
+@pytest.mark.parametrize(("instances", "slots", "pool"), [(4, 4, 0.0), (4, 8, 1.0)])
+def test_a_collector_that_works_more_is_named_beside_noisy_application_code(
+    instances: int, slots: int, pool: float
+) -> None:
+    """The total varies five times as much; with one weight for all frames it was named in a quarter of these."""
+    rng, studies = np.random.default_rng(7), 40
+    named = 0
+    for _ in range(studies):
+        effects = study(rng, instances, slots, plant=0.1, pool=pool, where=COLLECTOR).levels[0].effects
+        named += any(effect.named and effect.change > 0 and effect.path == (COLLECTOR,) for effect in effects.paths)
+    assert named >= 0.45 * studies
