@@ -53,6 +53,7 @@ _INEXACT = (
     "profile: the server's JVM runs without -XX:+UnlockDiagnosticVMOptions -XX:+DebugNonSafepoints: its samples are "
     "credited to the nearest safepoint, often in another method"
 )
+_LARGEST = "2g"  # of a recording; by itself a JVM drops what is older than its last 250 MB
 _PATIENCE = 300.0  # s to read a recording
 
 
@@ -126,7 +127,7 @@ class ProfileObserver:
         self._start(f"name={_NAME}", f"settings={_quoted(settings)}")
 
     def _start(self, *words: str) -> None:
-        reply = self._ask("JFR.start", *words)
+        reply = self._ask("JFR.start", *words, f"maxsize={_LARGEST}")
         if "Started recording" not in reply:
             raise LeadlineError(" ".join(reply.split()))
 

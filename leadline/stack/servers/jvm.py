@@ -18,6 +18,7 @@ from leadline.model.knob import ApplyCost, AtStart, Kind, Knob, Level, Owner
 from leadline.stack.servers import large_pages
 
 PREFIX = "jvm.flag."
+_SEPARATORS = re.compile(r"[\s,'\"=\\]")  # of the recorder's options
 _ROW = re.compile(r"\s*(\w+)\s+(\w+)\s+=(.*?)\s*\{([^}]*)\}\s*\{[^}]*\}\s*")
 _RANGE = re.compile(r"\s*\w+\s+(\w+)\s+\[\s*(\S+)\s+\.\.\.\s+(\S+)\s*\]")
 _KINDS = {
@@ -232,9 +233,11 @@ EXACT_FRAMES = ("-XX:+UnlockDiagnosticVMOptions", "-XX:+DebugNonSafepoints")
 
 def recorder(directory: Path) -> list[str]:
     """Options of a JVM whose flight recorder will run. It works in ``directory``, which it makes: what a killed JVM
-    leaves is the trial's, not the temporary directory's of the host.
+    leaves is the trial's, not the temporary directory's of the host. Not where a path has characters that separate
+    options.
     """
-    return [*EXACT_FRAMES, f"-XX:FlightRecorderOptions:repository={directory}"]
+    plain = _SEPARATORS.search(str(directory)) is None
+    return [*EXACT_FRAMES, *([f"-XX:FlightRecorderOptions:repository={directory}"] if plain else ())]
 
 
 def options(

@@ -124,6 +124,15 @@ def test_a_jvm_that_is_gone_costs_the_profile_only(server: Server, tmp_path: Pat
     assert "no profile of the server" in observer.warnings[0]
 
 
+def test_a_path_with_separators_of_options_leaves_the_recorder_where_the_jvm_puts_it(tmp_path: Path) -> None:
+    folder = tmp_path / "a lab, of=mine"
+    folder.mkdir()
+    with _busy(folder, *recorder(folder)) as server:
+        observer = _recorded(ObserverContext(folder, {"server": server}), 0.1)  # type: ignore[dict-item]
+        assert observer.warnings == []
+        assert recording(folder).stat().st_size > 0
+
+
 def test_without_a_server_there_is_nothing_to_sample(tmp_path: Path) -> None:
     observer = ProfileObserver(LocalHost(), "light")
     assert observer.collect() is None
