@@ -121,7 +121,7 @@ class Answer:
 
 def answer(analysis: StudyAnalysis, facts: Facts) -> Answer:
     """The question's answer in plain words, then the figures: the first response leads only where it has something to
-    say. What puts the figures in doubt comes before them, what was taken out of them after them.
+    say. What puts the figures in doubt comes before them, what was taken out of them or hardly touched them after them.
     """
     judgement, facts = facts.judgement, replace(facts, claims=claimed(analysis, facts.repeated))
     simulated = SIMULATED if analysis.simulated else ""
@@ -130,8 +130,8 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> Answer:
     sentences = [judgement.sentence] if judgement.sentence else []
     others = analysis.disturbance
     disturbed = [others.sentence.removesuffix(".")] if others is not None and others.found else []
-    taken_out = others is not None and others.taken_out
-    if not taken_out:
+    last = others is not None and others.found and (others.taken_out or others.slight)
+    if not last:
         sentences += disturbed
     scopes = {effect.scope for response in analysis.responses for effect in response.effects}
     if Scope.THIS_INSTANCE in scopes:
@@ -148,7 +148,7 @@ def answer(analysis: StudyAnalysis, facts: Facts) -> Answer:
     elif judgement.figures:
         (found, caveats), hosts = _findings(analysis, facts, settings), scope_of_hosts(analysis)
         sentences += [f"{hosts}: {found[0]}", *found[1:]] if hosts and found else found
-    if taken_out:
+    if last:
         sentences += disturbed
     if analysis.profile is not None and judgement.figures:
         sentences += [level.sentence.removesuffix(".") for level in told_frames(analysis.profile)]

@@ -90,6 +90,8 @@ def _sentence(found: Disturbance) -> str:
         sentence += f", which makes intervals about {found.wider:.1f} times as wide"
     if found.taken_out:
         return f"{sentence}; what they did is taken out by analysis of covariance."
+    if found.slight:
+        return f"{sentence}."
     other = "" if found.asked else f", or with `covariates: [{OTHERS}]`"
     remedy = f"Run the study again on a quiet machine (less than {_percent(BOUND)}){other}."
     return f"{sentence}: what changed may be their doing. {remedy}"

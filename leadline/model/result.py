@@ -465,6 +465,9 @@ class SteadyState:
         return self.verdict == "still-warming" or any(words in self.sentence for words in (COMPILES, STARVES))
 
 
+SLIGHT = 1.25  # times as wide
+
+
 @dataclass(frozen=True)
 class Disturbance:
     """CPU that programs other than the study's used in the steady states, as shares 0..1 of all CPUs.
@@ -488,6 +491,13 @@ class Disturbance:
     @property
     def found(self) -> bool:
         return bool(self.trials)
+
+    @property
+    def slight(self) -> bool:
+        """Whether intervals are known to be little wider for it, and no trial had to share a fourth of the CPUs."""
+        return (
+            self.wider is not None and self.wider < SLIGHT and max(self.shares[at] for at in self.trials) < SLIGHT - 1
+        )
 
 
 @dataclass(frozen=True)

@@ -172,7 +172,7 @@ def _others(analysis: StudyAnalysis) -> Item:
         parts.append(
             f"intervals {disturbance.wider:.1f} times as wide" + (", taken out" if disturbance.taken_out else "")
         )
-    state = WARN if disturbance.taken_out else BAD
+    state = WARN if disturbance.taken_out or disturbance.slight else BAD
     return Item("Other programs", state, most, "; ".join(filter(None, [*parts, measures(disturbance)])))
 
 

@@ -16,12 +16,15 @@ from rich.console import Console
 from leadline.advice import advise
 from leadline.advice.facts import HostUse, Pool, TrialFacts
 from leadline.checks.files.study import parse_study
+from leadline.conclude.answer import Facts, answer
 from leadline.conclude.study import conclude
 from leadline.model.disturbance import MachineUse, disturbed
 from leadline.model.errors import FailureClass
+from leadline.model.judgement import Judgement
 from leadline.model.knob import ApplyCost, Kind, Knob
+from leadline.model.naming import plain_level
 from leadline.model.record import StudyRecord, TrialRecord
-from leadline.model.result import SteadyState, StudyAnalysis, Verdict
+from leadline.model.result import Disturbance, SteadyState, StudyAnalysis, Verdict
 from leadline.places.simulated import SimulatedTestbed, bound, parse_truth, simulate_observations
 from leadline.places.simulated.model import Truth
 from leadline.report.export import export
@@ -270,6 +273,19 @@ def test_a_disturbance_that_was_taken_out_comes_after_what_was_found() -> None:
     found = conclude(beside(study(planted, more="covariates: [others_cpu]\n"), shares))
     assert found.answer.startswith("A 20 instead of 10 hurts: throughput ")
     assert found.answer.endswith("; what they did is taken out by analysis of covariance.")
+
+
+def test_a_slight_disturbance_comes_after_what_was_found() -> None:
+    others = Disturbance({1: 0.02, 2: 0.2}, (2,), "", wider=1.1)
+    assert others.slight
+    assert not replace(others, wider=None).slight
+    assert not replace(others, wider=1.5).slight
+    assert not replace(others, shares={1: 0.02, 2: 0.4}).slight
+    analysis = conclude(study("{ when: { server.a: 20 }, percent: { throughput: -40% } }"))
+    facts = Facts(plain_level, Judgement("run", 24, 24, trials=24, done=24))
+    told = answer(replace(analysis, disturbance=replace(others, sentence="Others used the CPUs.")), facts)
+    assert told.head.startswith("server.a=20 hurts: throughput ")
+    assert told.text.endswith("Others used the CPUs.")
 
 
 def test_a_trial_is_disturbed_above_the_bound_or_far_above_the_others() -> None:
