@@ -21,6 +21,7 @@ from leadline.analysis.maxt import MaxT, max_t
 from leadline.analysis.table import Floats, Sample
 from leadline.analysis.unequal import UnequalFit
 from leadline.analysis.within import planned_sample, within
+from leadline.layouts import layout_of
 from leadline.model import distributions
 from leadline.model.plan import Plan
 
@@ -125,7 +126,7 @@ def precision_of(plan: Plan, level: float = 0.95) -> Precision | str:
         return replace(precision, law=max_t(np.eye(len(errors))), own=own, lent=own - instances)
     if strata.mixed:
         return precision
-    if fitted.separate:  # by how a contrast varies between worlds
+    if layout_of(plan).exact:  # by how a contrast varies between worlds
         return replace(precision, own=float(groups - 1), lent=-1.0)
     alone, effects = _alone(sample, model, fitted, strata)
     own_df, lent = min(_own(alone, effects), precision.own), 0.0

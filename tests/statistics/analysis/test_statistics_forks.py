@@ -18,6 +18,7 @@ from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Effect, Observation, ResponseAnalysis, Scope, Verdict
+from leadline.planning.power import precision_of
 
 Effects = Mapping[str, float]
 Draw = Callable[[np.random.Generator], float]
@@ -260,3 +261,21 @@ def test_many_worlds_are_swept_out_and_give_the_same() -> None:
     differences = [logs[world, 1] - logs[world, 0] for world in range(60)]
     effect = analysed(plan, found).effects[0]
     assert effect.p_value == pytest.approx(stats.ttest_1samp(differences, 0.0).pvalue)
+
+
+@pytest.mark.parametrize(("worlds", "of"), [(3, "one-at-a-time"), (5, "one-at-a-time"), (4, "full-factorial")])
+def test_a_study_of_few_worlds_finds_what_is_forecast(worlds: int, of: str) -> None:
+    """Its degrees of freedom are of worlds, not of forks."""
+    plan, sigma = plan_of(live("a", 3), live("b", 3), worlds=worlds, of=of), 0.005
+    found = precision_of(plan)
+    assert not isinstance(found, str)
+    size = found.smallest(sigma, 0.8)
+    assert size is not None
+    rng, hits, studies = np.random.default_rng(worlds), 0, 200
+    for _ in range(studies):
+        observations = [
+            replace(one, responses={"throughput": one.responses["throughput"] * math.exp(rng.normal(0, sigma))})
+            for one in observed(plan, rng, {"a": lambda _: 0.0}, {"a": size})
+        ]
+        hits += by_name(analysed(plan, observations))["a", 1].verdict is Verdict.BETTER
+    assert hits / studies == pytest.approx(0.8, abs=3.5 * math.sqrt(0.16 / studies))
