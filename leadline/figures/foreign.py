@@ -517,7 +517,8 @@ def _of_table(text: str, source: str, by: str | None, responses: Sequence[str], 
     chosen = list(responses) or [name for name in numeric if name not in no_response]
     if not chosen:
         raise UsageError(f"{source}: no column of numbers{_nearly(table)}; the columns are {', '.join(head) or 'none'}")
-    runs, notes = [], []
+    runs: list[ToolRun] = []
+    notes: list[str] = []
     for number, cells in table:
         lacking = [name for name in chosen if _is_missing(cells[name])]
         why = cells[failure].strip() if failure else ""
