@@ -180,7 +180,8 @@ def _findings(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting
     moved.sort(key=lambda one: (one.is_load, first.response not in _names(one.of(*_TOLD)), -_largest(one.of(*_TOLD))))
     plain = _plain(questions, moved, analysis, facts)
     failures = _of_failures(settings)
-    if not plain and not any(effect.verdict in _SAME for effect in first.effects):
+    open_ = {effect.factor for effect in first.effects if effect.verdict not in _SAME}
+    if not plain and open_ >= {effect.factor for effect in first.effects}:
         known = {effect.factor for effect in first.effects if effect.verdict is Verdict.FAILED}
         asked = [one for one in questions if one.question is not Question.HOW_FAR and one.factor.name not in known]
         plain, failures = [*failures, *unknown(asked)], []

@@ -522,9 +522,12 @@ def _of_table(text: str, source: str, by: str | None, responses: Sequence[str], 
     for number, cells in table:
         lacking = [name for name in chosen if _is_missing(cells[name])]
         why = cells[failure].strip() if failure else ""
-        if not why and lacking:
+        if lacking and not why:
             where = f"no {', '.join(lacking)} in line {number}"
-            why, notes = (where, notes) if len(lacking) == len(chosen) else ("", [*notes, f"{source}: {where}"])
+            if len(lacking) == len(chosen):
+                why = where
+            else:
+                notes.append(f"{source}: {where}")
         values = {
             name: finite(cells[name], f"{source}, line {number}", name)
             for name in chosen

@@ -465,7 +465,7 @@ class SteadyState:
         return self.verdict == "still-warming" or any(words in self.sentence for words in (COMPILES, STARVES))
 
 
-SLIGHT = 1.25  # times as wide
+SLIGHT, SHARED = 1.25, 0.25  # of a disturbance: times as wide; share of all CPUs
 
 
 @dataclass(frozen=True)
@@ -494,10 +494,9 @@ class Disturbance:
 
     @property
     def slight(self) -> bool:
-        """Whether intervals are known to be little wider for it, and no trial had to share a fourth of the CPUs."""
-        return (
-            self.wider is not None and self.wider < SLIGHT and max(self.shares[at] for at in self.trials) < SLIGHT - 1
-        )
+        """Whether intervals are known to be little wider for it, and no trial had to share many of the CPUs."""
+        most = max((self.shares[trial] for trial in self.trials), default=0.0)
+        return self.wider is not None and self.wider < SLIGHT and most < SHARED
 
 
 @dataclass(frozen=True)

@@ -288,6 +288,21 @@ def test_a_slight_disturbance_comes_after_what_was_found() -> None:
     assert told.text.endswith("Others used the CPUs.")
 
 
+def test_a_level_that_is_identical_does_not_answer_for_the_others() -> None:
+    record = study("")
+    analysis = conclude(record)
+    first = analysis.responses[0]
+    same = replace(first.effects[0], level=30, verdict=Verdict.IDENTICAL)
+    others = [replace(effect, verdict=Verdict.UNDETERMINED) for effect in first.effects]
+    analysis = replace(analysis, responses=(replace(first, effects=(*others, same)),))
+    facts = Facts(plain_level, Judgement("run", 24, 24, trials=24, done=24), factors=record.plan.factors)
+    told = answer(analysis, facts)
+    assert told.head.startswith("Not known: whether a or b matters")
+    assert f"{same.factor}=30 changes nothing, to the last digit" in told.text
+    alone = replace(first, effects=(same,))
+    assert answer(replace(analysis, responses=(alone,)), facts).head.startswith(f"{same.factor}=30 changes nothing")
+
+
 def test_a_trial_is_disturbed_above_the_bound_or_far_above_the_others() -> None:
     assert disturbed({}) == ()
     assert disturbed({1: 0.02, 2: 0.04, 3: 0.03}) == ()
