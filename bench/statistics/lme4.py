@@ -3,8 +3,9 @@
 python bench/statistics/lme4.py LAB
 python bench/statistics/lme4.py --simulated STUDIES
 
-Needs R with lmerTest (Debian: r-cran-lmertest). There: the logarithm of each response; levels, their pairs and numbers
-of blocks fixed; instances, and each factor's effect in an instance, random; Satterthwaite's degrees of freedom.
+Needs R with lmerTest (Debian: r-cran-lmertest). There: the logarithm of each response; levels, their pairs, numbers of
+blocks, and of slots where this analysis has those, fixed; instances, and each factor's effect in an instance, random;
+Satterthwaite's degrees of freedom.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -33,9 +35,11 @@ suppressMessages(library(lmerTest))
 rows <- read.csv(file("stdin"))
 factors <- grep("^x", names(rows), value = TRUE)
 fixed <- c(paste0("(", paste(factors, collapse = " + "), ")^2"), if (length(unique(rows$block)) > 1) "factor(block)")
+numbered <- if (Sys.getenv("NUMBERED") == "") character() else strsplit(Sys.getenv("NUMBERED"), " ")[[1]]
 random <- c("(1 | trial)", paste0("(0 + ", factors, " | trial)"))
 for (response in grep("^y", names(rows), value = TRUE)) {
-  model <- as.formula(paste(response, "~", paste(c(fixed, random), collapse = " + ")))
+  number <- if (substring(response, 2) %in% numbered) "factor(slot)"
+  model <- as.formula(paste(response, "~", paste(c(fixed, number, random), collapse = " + ")))
   fitted <- suppressMessages(suppressWarnings(lmer(model, data = rows)))
   table <- coef(summary(fitted))
   for (factor in factors) {
@@ -52,25 +56,37 @@ def rows_of(plan: Plan, slots: Sequence[Observation], factors: list[str], respon
     """One line a slot; factors are -1/2 or 1/2, so that an effect is the mean over levels of the others."""
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow(["trial", "block", *(f"x{at}" for at in range(len(factors))), *(f"y{name}" for name in responses)])
+    writer.writerow(
+        ["trial", "block", "slot", *(f"x{at}" for at in range(len(factors))), *(f"y{name}" for name in responses)]
+    )
     for row in slots:
         if row.failure is None and row.responses:
             levels = [0.5 - (row.treatment[name] == plan.baseline[name]) for name in factors]
-            writer.writerow([row.trial, row.block, *levels, *(math.log(row.responses[name]) for name in responses)])
+            writer.writerow(
+                [row.trial, row.block, row.slot, *levels, *(math.log(row.responses[name]) for name in responses)]
+            )
     return out.getvalue()
 
 
 def compared(plan: Plan, slots: Sequence[Observation], responses: list[str]) -> Iterator[tuple[str, Row]]:
     """Response, and the effect of each factor's only level."""
     factors = [factor.name for factor in plan.factors]
-    table = rows_of(plan, slots, factors, responses)
-    done = subprocess.run(["Rscript", "-e", MODEL], input=table, capture_output=True, text=True, check=True)
+    table, analyses = rows_of(plan, slots, factors, responses), analyse(plan, slots, responses).responses
+    numbered = " ".join(one.response for one in analyses if "slots of one number" in one.model)
+    done = subprocess.run(
+        ["Rscript", "-e", MODEL],
+        input=table,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "NUMBERED": numbered},
+    )
     theirs = {}
     for line in done.stdout.splitlines():
         response, number, estimate, error, degrees = line.split()
         reach = float(stats.t.ppf(0.975, float(degrees))) * float(error)
         theirs[response, factors[int(number)]] = (float(estimate), float(estimate) - reach, float(estimate) + reach)
-    for analysis in analyse(plan, slots, responses).responses:
+    for analysis in analyses:
         for effect in analysis.effects:
             if effect.percent is not None and effect.interval is not None:
                 ours = (effect.percent, effect.interval.low, effect.interval.high)
