@@ -50,6 +50,7 @@ DESCRIPTIONS = ("/v3/api-docs", "/q/openapi?format=json", "/openapi?format=json"
 ARCHIVE_OPTION, ARCHIVE = "jvm.flag.ArchiveClassesAtExit", "jvm.flag.SharedArchiveFile"
 _ARCHIVE_MADE = "leadline.jsa"  # in the application's directory
 _TRIED = 3.0  # seconds of load by one user that a new scenario is tried with
+_LINES, _LONGEST = 400, 200  # of its log that are searched for a complaint; characters of one
 _FEWEST = 2  # factors of a screening design
 # replicates and seconds of load, the best that fits into the budget is taken
 _SIZES = ((3, 30), (2, 30), (2, 20), (2, 12), (1, 30), (1, 20), (1, 12), (1, 6))
@@ -400,8 +401,10 @@ def _scenario(stack: Stack, files: _Files, directory: Path, host: Host) -> Path:
     scenario_path.chmod(0o644)
     failed, succeeded = _tried(stack, scenario_path, directory, host)
     if not succeeded:
+        said = _complaint(stack.server.log_tail(_LINES))
+        names = ", ".join(failed)
         raise UsageError(
-            f"{scenario_path}: no operation of {path} succeeded ({', '.join(failed)}); mend it, and run this again"
+            f"{scenario_path}: no operation of {path} succeeded ({names}){said}; mend what is wrong, and run this again"
         )
     for name in failed:
         scenario = re.sub(rf"(?m)^(\s+{re.escape(name)}): [1-9]\d*$", r"\1: 0  # it failed at the first try", scenario)
@@ -409,6 +412,16 @@ def _scenario(stack: Stack, files: _Files, directory: Path, host: Host) -> Path:
     left_out = f"; left out as they failed: {', '.join(failed)}" if failed else ""
     files.notes.append(f"wrote {scenario_path.name} from {path}: {', '.join(succeeded)}{left_out}")
     return scenario_path
+
+
+def _complaint(log: str) -> str:
+    """What an application's log names as the cause of its last failure, else empty."""
+    lines = [line.strip() for line in log.splitlines()]
+    causes = [line for line in lines if line.startswith("Caused by: ")] or [line for line in lines if "ERROR" in line]
+    if not causes:
+        return ""
+    hint = " (`sql` of `database` names files that make tables)" if "does not exist" in causes[-1] else ""
+    return f"; the application's log: {causes[-1][:_LONGEST]}{hint}"
 
 
 def _tried(stack: Stack, scenario: Path, directory: Path, host: Host) -> tuple[list[str], list[str]]:

@@ -92,13 +92,13 @@ def _spring_boot(found: Artifact, word: str, properties: Properties, profile: st
         path = _joined(below, base, properties.text("management.endpoints.web.path-mapping.health") or "health")
         lines += [f"ready: {{ path: {path}, {_PORT if managed else ''}says: {{ status: UP }} }}"]
     else:
-        path = _joined(prefix, "/")
-        lines += [f"ready: {{ path: {path}, status: 200 }}  # a path that answers 200 once it is up"]
+        lines += [f"{_LISTENS}  # Spring Boot listens once it is up; a path that answers 200 says more"]
     return lines + _spring_data(found, properties)
 
 
 _FREE = "${port}, a free one, in its place"
 _PORT = 'port: "${port.management}", '
+_LISTENS = 'ready: { tcp: "${port}" }'
 
 
 def _spring_data(found: Artifact, properties: Properties) -> list[str]:
@@ -143,14 +143,14 @@ def _quarkus(found: Artifact, word: str, properties: Properties, profile: str | 
         "# Its properties are knobs, app.quarkus.thread-pool.max-threads, say: leadline knobs app.quarkus --stack FILE",
         "catalogue: quarkus",
     ]
-    path, port = _joined(prefix, "/"), ""
+    ready = f"{_LISTENS}  # Quarkus listens once it is up; a path that answers 200 says more"
     if found.has("quarkus-smallrye-health"):
         root = properties.text("quarkus.management.root-path" if managed else "quarkus.http.non-application-root-path")
         health = properties.text("quarkus.smallrye-health.root-path") or "health"
         below = "" if managed or root.startswith("/") else prefix  # a path with / begins at the server
         path = _joined(below, *(["/"] if health.startswith("/") else [root or "q"]), health, "ready")
-        port = f", {_PORT if managed else ''}says: {{ status: UP }}"
-    lines.append(f"ready: {{ path: {path}{port} }}")
+        ready = f"ready: {{ path: {path}, {_PORT if managed else ''}says: {{ status: UP }} }}"
+    lines.append(ready)
     kind, url = properties.text("quarkus.datasource.db-kind"), properties.text("quarkus.datasource.jdbc.url")
     if url:
         name = "quarkus.datasource.jdbc.url"

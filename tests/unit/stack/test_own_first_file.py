@@ -132,6 +132,20 @@ def test_a_context_of_several_names_stands_before_the_probe(tmp_path: Path) -> N
     assert "begin the paths of a scenario with it" in text
 
 
+@pytest.mark.parametrize("quarkus", [True, False])
+def test_an_application_without_a_health_page_is_up_once_it_listens(quarkus: bool, tmp_path: Path) -> None:
+    """No application need answer / with 200: many are a REST interface alone."""
+    (tmp_path / "target").mkdir()
+    boot = "spring-boot-3.5.7"
+    stack, text = written(
+        quarkus_app(tmp_path / "target" / "app", "quarkus-rest-3.8.1")
+        if quarkus
+        else spring_boot_jar(tmp_path / "target" / "app.jar", boot, files={"application.yml": "server.port: 1"})
+    )
+    assert (stack.ready.tcp, stack.ready.status) == ("${port}", 200)
+    assert "listens once it is up" in text
+
+
 QUARKUS = """\
 %prod.quarkus.http.root-path=/shop
 quarkus.http.root-path=/plain

@@ -198,3 +198,13 @@ def test_what_the_command_sets_itself_is_left_out(stack_file: Path) -> None:
     assert trying._set_by(own, "jvm.heap") == "-Xmx2g"
     assert trying._set_by(own, "app.size3") == "--size3=2"
     assert trying._set_by(own, "app.size1") == ""
+
+
+def test_what_the_log_names_as_the_cause_is_told() -> None:
+    log = '10:00 WARN a\nCaused by: org.h2.X: first\n  at a.B\nCaused by: org.p.Y: ERROR: relation "item" does not exist\n'
+    assert trying._complaint(log) == (
+        '; the application\'s log: Caused by: org.p.Y: ERROR: relation "item" does not exist '
+        "(`sql` of `database` names files that make tables)"
+    )
+    assert trying._complaint("10:00 ERROR no such user\n") == "; the application's log: 10:00 ERROR no such user"
+    assert trying._complaint("10:00 INFO up\n") == ""
