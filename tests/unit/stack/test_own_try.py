@@ -201,7 +201,8 @@ def test_what_the_command_sets_itself_is_left_out(stack_file: Path) -> None:
 
 
 def test_what_the_log_names_as_the_cause_is_told() -> None:
-    log = '10:00 WARN a\nCaused by: org.h2.X: first\n  at a.B\nCaused by: org.p.Y: ERROR: relation "item" does not exist\n'
+    cause = 'Caused by: org.p.Y: ERROR: relation "item" does not exist'
+    log = f"10:00 WARN a\nCaused by: org.h2.X: first\n  at a.B\n{cause}\n"
     assert trying._complaint(log) == (
         '; the application\'s log: Caused by: org.p.Y: ERROR: relation "item" does not exist '
         "(`sql` of `database` names files that make tables)"
