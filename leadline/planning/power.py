@@ -15,6 +15,7 @@ import scipy  # loads scipy.optimize at its first use
 from leadline.analysis.carry import SHARES, prior
 from leadline.analysis.columns import Model, fitted_with_strata, own_noise
 from leadline.analysis.comparisons import KNOWN
+from leadline.analysis.forks import ONE_WORLD
 from leadline.analysis.instances import planned_degrees
 from leadline.analysis.linear import POWER, Fit, Strata, detectable, innermost
 from leadline.analysis.maxt import MaxT, max_t
@@ -113,12 +114,14 @@ def precision_of(plan: Plan, level: float = 0.95) -> Precision | str:
     estimable = effects[plain.estimable(effects)]
     if not len(estimable):
         return NOT_KNOWN
+    groups, exact = len(innermost(sample)[1]), layout_of(plan).exact
+    if exact and groups < 2:
+        return ONE_WORLD
     if plain.df <= 0:
         return NO_NOISE
     scatter = plain.scatter(estimable)
     instances = sum(bool(trial.slots) for trial in plan.trials)
     errors = np.linalg.norm(scatter, axis=1) * (carry_cost(model, sample, effects) if instances else 1.0)
-    groups = len(innermost(sample)[1])
     rest = sample.size - groups
     precision = Precision(errors, plain.df, max_t(scatter), level, rest, rest - plain.df, float(plain.df))
     if instances > 1:  # between which each effect differs by its own amount
@@ -126,7 +129,7 @@ def precision_of(plan: Plan, level: float = 0.95) -> Precision | str:
         return replace(precision, law=max_t(np.eye(len(errors))), own=own, lent=own - instances)
     if strata.mixed:
         return precision
-    if layout_of(plan).exact:  # by how a contrast varies between worlds
+    if exact:  # by how a contrast varies between worlds
         return replace(precision, own=float(groups - 1), lent=-1.0)
     alone, effects = _alone(sample, model, fitted, strata)
     own_df, lent = min(_own(alone, effects), precision.own), 0.0

@@ -18,6 +18,8 @@ from leadline.model.errors import FailureClass
 from leadline.model.knob import ApplyCost
 from leadline.model.plan import Factor, Plan
 from leadline.model.result import Effect, Observation, ResponseAnalysis, Scope, Verdict
+from leadline.planning.forecast import Setup, forecast
+from leadline.planning.noise import assumed
 from leadline.planning.power import precision_of
 
 Effects = Mapping[str, float]
@@ -279,3 +281,11 @@ def test_a_study_of_few_worlds_finds_what_is_forecast(worlds: int, of: str) -> N
         ]
         hits += by_name(analysed(plan, observations))["a", 1].verdict is Verdict.BETTER
     assert hits / studies == pytest.approx(0.8, abs=3.5 * math.sqrt(0.16 / studies))
+
+
+@pytest.mark.parametrize("of", ["one-at-a-time", "full-factorial"])
+def test_of_one_world_nothing_is_forecast(of: str) -> None:
+    plan = plan_of(live("a", 3), live("b", 3), worlds=1, of=of)
+    assert precision_of(plan) == ONE_WORLD
+    found = forecast(plan, assumed("throughput", 0.5, "given"), Setup(30.0, 30.0), effect=5.0)
+    assert (found.smallest[0.8], found.reason) == (None, ONE_WORLD)
