@@ -15,7 +15,7 @@ from leadline.conclude.answer import Facts, answer
 from leadline.conclude.study import within_margin
 from leadline.conclude.wording import signed
 from leadline.experiments.command_files import runs_of_file
-from leadline.figures.foreign import OfHyperfine, Results, ToolRun, results_of
+from leadline.figures.tools import OfHyperfine, Results, ToolRun, results_of
 from leadline.host.received import parquet_file
 from leadline.host.textfile import read_text
 from leadline.model.errors import FailureClass, UsageError, did_you_mean, quoted

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from leadline.cli.main import app
-from leadline.figures.foreign import results_of
+from leadline.figures.tools import results_of
 from leadline.model.errors import UsageError
 
 RANDOM = np.random.default_rng(3)
