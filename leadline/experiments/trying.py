@@ -51,6 +51,7 @@ ARCHIVE_OPTION, ARCHIVE = "jvm.flag.ArchiveClassesAtExit", "jvm.flag.SharedArchi
 _ARCHIVE_MADE = "leadline.jsa"  # in the application's directory
 _TRIED = 3.0  # seconds of load by one user that a new scenario is tried with
 _LINES, _LONGEST = 400, 200  # of its log that are searched for a complaint; characters of one
+_NO_TABLE = re.compile(r"(?i)\b(relation|table)\b.*(does not exist|doesn't exist|not found)")
 _FEWEST = 2  # factors of a screening design
 # replicates and seconds of load, the best that fits into the budget is taken
 _SIZES = ((3, 30), (2, 30), (2, 20), (2, 12), (1, 30), (1, 20), (1, 12), (1, 6))
@@ -420,7 +421,7 @@ def _complaint(log: str) -> str:
     causes = [line for line in lines if line.startswith("Caused by: ")] or [line for line in lines if "ERROR" in line]
     if not causes:
         return ""
-    hint = " (`sql` of `database` names files that make tables)" if "does not exist" in causes[-1] else ""
+    hint = " (`sql` of `database` names files that make tables)" if _NO_TABLE.search(causes[-1]) else ""
     return f"; the application's log: {causes[-1][:_LONGEST]}{hint}"
 
 
