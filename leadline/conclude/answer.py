@@ -423,7 +423,8 @@ def _open(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting], m
         return [text + _takes(groups[0][1], facts), *_best_of_rest(analysis.responses[0], facts.describe)]
     takes = _takes([one for _, many in groups for one in many], facts)
     if len(groups) > 1 and not any(one.of(Verdict.EQUIVALENT) for one in judged):
-        return [("All else" if moved else "Everything") + f" is inconclusive{takes}"]
+        known = moved or any(one.of(Verdict.IDENTICAL) for one in judged)
+        return [("All else" if known else "Everything") + f" is inconclusive{takes}"]
     parts = []
     for names, responses in groups:
         who = "all settings" if len(names) == len(settings) > 1 else listed(names)
@@ -432,7 +433,9 @@ def _open(analysis: StudyAnalysis, facts: Facts, settings: Sequence[_Setting], m
 
 
 def _takes(responses: Iterable[ResponseAnalysis], facts: Facts) -> str:
-    """What the design detects, and what half of that costs: four times the trials."""
+    """What the design detects, and what half of that costs: four times the trials, less where these add degrees of
+    freedom to few.
+    """
     detectables = {response.response: response.detectable for response in responses if response.detectable is not None}
     if not detectables:
         return ""
@@ -442,7 +445,7 @@ def _takes(responses: Iterable[ResponseAnalysis], facts: Facts) -> str:
     needs = listed(f"{percent} of {noun(name)}" for name, percent in least.items())
     trials = 4 * (facts.judgement.done or facts.judgement.trials)
     time = "" if facts.seconds is None else f", about {format_duration(trials * facts.seconds)}"
-    return f". This design detects changes of {needs} (80 % power); half of that takes {trials} trials{time}"
+    return f". This design detects changes of {needs} (80 % power); half of that takes at most {trials} trials{time}"
 
 
 def _best_of_rest(one: ResponseAnalysis, describe: Describe) -> list[str]:

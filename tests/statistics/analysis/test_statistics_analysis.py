@@ -167,7 +167,7 @@ def test_the_answer_names_effect_interval_and_what_could_have_been_found() -> No
     result = analyse(PLAN, SimulatedSystem(effects={(POOL, 2): 0.62}).run(PLAN, 3), ["throughput"])
     assert said(result).startswith(f"{POOL}=2 hurts: throughput \u2212")
     assert "Not known: throughput of " in said(result)
-    assert f"half of that takes {4 * result.trials} trials, about " in said(result)
+    assert f"half of that takes at most {4 * result.trials} trials, about " in said(result)
 
 
 def test_the_answer_holds_the_best_against_luck() -> None:

@@ -112,7 +112,8 @@ def test_nothing_is_told_with_what_it_would_take() -> None:
         "Not known: whether a or b matters. No change of throughput, p50 or p99 is distinguishable from noise. "
         "This design detects changes of "
     )
-    assert f"half of that takes {4 * len(record.trials)} trials, about {4 * len(record.trials) * 30 // 60}m" in told
+    trials = 4 * len(record.trials)
+    assert f"half of that takes at most {trials} trials, about {trials * 30 // 60}m" in told
 
 
 def test_what_makes_no_difference_is_said_within_the_margin() -> None:
